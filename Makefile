@@ -1,0 +1,52 @@
+# Each target does its own set-up first: a virtual environment in .venv, the test servers in .servers.
+# The second time that takes a fraction of a second. The work is done by tools/setup.py.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup setup-core setup-dev setup-spark demo test test-all bench lint format clean
+
+PYTHON := .venv/bin/python
+SETUP := found="$$(sh tools/find-python)" && "$$found" -m tools.setup
+# Two workers: each starts its own servers when a test first asks for one.
+PYTEST := TILTYARD_REQUIRE_SERVERS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## Install everything the tests need
+	@$(SETUP) dev servers
+
+setup-core:
+	@$(SETUP) core
+
+setup-dev:
+	@$(SETUP) dev
+
+setup-spark: ## Install Spark, and Java where the machine has none
+	@$(SETUP) spark java
+
+demo: setup-core ## Show what tiltyard does, on a directory of its own
+	@$(PYTHON) -m demo
+
+test: setup lint ## Check style, types and imports, then run the tests
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: setup lint ## The same, with the tests at full size
+	$(PYTEST) $(ARGS)
+
+bench: setup ## Run every benchmark
+	@$(PYTHON) -m benchmarks
+
+lint: setup-dev ## Check style, types and imports
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports --no-logo
+
+format: setup-dev ## Format the code and mend what can be mended
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+clean: ## Remove all that make made
+	rm -rf .venv .servers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
