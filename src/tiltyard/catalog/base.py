@@ -1,0 +1,100 @@
+"""What a catalog answers, whichever way it keeps its names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tiltyard import names
+from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
+from tiltyard.names import NamespaceId, TableId
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that exists: its id, its directory below the root, and what the catalog keeps of it.
+
+    `only_declared` is None where finding the table did not show whether it has a version yet;
+    `properties` is None where the mode has no place for them.
+    """
+
+    id: TableId
+    location: str
+    only_declared: bool | None = None
+    properties: Mapping[str, str] | None = None
+
+
+class CreateMode(StrEnum):
+    """What to do if the table or namespace to create exists."""
+
+    CREATE = "create"
+    EXIST_OK = "exist_ok"
+    OVERWRITE = "overwrite"
+
+
+class RegisterMode(StrEnum):
+    """What to do if the name to register is taken."""
+
+    CREATE = "create"
+    OVERWRITE = "overwrite"
+
+
+class DropBehaviour(StrEnum):
+    """What to do if the namespace to drop is not empty."""
+
+    RESTRICT = "restrict"
+    CASCADE = "cascade"
+
+
+class Catalog(Protocol):
+    """Which names exist and where they live."""
+
+    def create_namespace(
+        self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Make a namespace and return its properties. NamespaceAlreadyExistsError."""
+
+    def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
+        """The properties of a namespace. NamespaceNotFoundError."""
+
+    def drop_namespace(
+        self, namespace: NamespaceId, behaviour: DropBehaviour
+    ) -> Mapping[str, str]:
+        """Remove a namespace and return its properties. NamespaceNotEmptyError."""
+
+    def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
+        """Names of the tables of one namespace, sorted."""
+
+    def list_all_tables(self) -> Sequence[str]:
+        """Object ids of all tables, sorted."""
+
+    def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
+        """Names of the namespaces of one namespace, sorted."""
+
+    def find(self, table: TableId) -> Table:
+        """Where a table lies. TableNotFoundError."""
+
+    def occupant(self, table: TableId) -> Table | None:
+        """Who has a name: None if it is free, TableAlreadyExistsError if it is hidden but taken."""
+
+    def is_only_declared(self, table: Table) -> bool:
+        """Whether a table has no version yet."""
+
+    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """Reserve a name and its location. TableAlreadyExistsError."""
+
+    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """Where a table that does not exist will be written, and what will be kept of it."""
+
+    def publish(self, table: Table) -> None:
+        """Make a table known whose first version was committed at the place it was given."""
+
+
+def no_such_table(table: TableId, hint: str | None = None) -> TableNotFoundError:
+    return TableNotFoundError(f"there is no table {names.display(table)}", hint=hint)
+
+
+def already_exists(table: TableId, hint: str | None = None) -> TableAlreadyExistsError:
+    return TableAlreadyExistsError(f"table {names.display(table)} already exists", hint=hint)

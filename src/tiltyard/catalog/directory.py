@@ -1,0 +1,171 @@
+"""The V1 catalog: a flat namespace of `<name>.lance` directories, discovered by listing the root.
+
+One listing shows the directories and the markers that hide some of them, however many there are.
+Two requests find one table: its directory and its marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from tiltyard import names
+from tiltyard.catalog import marker
+from tiltyard.catalog.base import (
+    CreateMode,
+    DropBehaviour,
+    Table,
+    already_exists,
+    no_such_table,
+)
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.errors import UnsupportedOperationError
+from tiltyard.names import NamespaceId, TableId
+from tiltyard.store import AlreadyThere, Listing, Store, settle
+from tiltyard.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Everything that lies at a V1 location: the directory's first level, and the marker."""
+
+    name: str
+    inside: Listing
+    marker: Marker
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.inside.objects or self.inside.directories)
+
+    @property
+    def has_versions(self) -> bool:
+        return names.VERSIONS_DIRECTORY in self.inside.directories
+
+    @property
+    def hidden_by_peer(self) -> bool:
+        """A nested marker that is not ours: ours only counts together with the root marker."""
+        return any(
+            entry.name == names.DEREGISTERED and not marker.is_ours_nested(entry.size)
+            for entry in self.inside.objects
+        )
+
+    @property
+    def is_visible(self) -> bool:
+        return not (self.is_empty or self.marker.hides or self.hidden_by_peer)
+
+    def as_table(self) -> Table:
+        location = names.table_directory(self.name)
+        return Table((self.name,), location, only_declared=not self.has_versions)
+
+
+class DirectoryCatalog:
+    """Tables are directories. There are no child namespaces and no table properties."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self._store = store
+        self._world = world
+
+    def create_namespace(
+        self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
+    ) -> NoReturn:
+        raise no_namespaces(namespace)
+
+    def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
+        only_root(namespace)
+        return {}
+
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> NoReturn:
+        raise no_namespaces(namespace)
+
+    def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
+        """One listing, whatever the number of tables."""
+        only_root(namespace)
+        listing = self._store.list()
+        hidden = {names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)}
+        found = (names.table_name(directory) for directory in listing.directories)
+        return sorted(name for name in found if name is not None and name not in hidden)
+
+    def list_all_tables(self) -> Sequence[str]:
+        return self.list_tables(names.ROOT)
+
+    def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
+        only_root(parent)
+        return []
+
+    def look(self, table: TableId) -> Spot:
+        """What lies at the table's location, visible or not. Two requests."""
+        only_root(table[:-1])
+        name = table[-1]
+        inside = self._store.list(names.table_directory(name))
+        return Spot(name, inside, marker.read(self._store, name))
+
+    def find(self, table: TableId) -> Table:
+        """Two requests."""
+        spot = self.look(table)
+        if not spot.is_visible:
+            raise no_such_table(table, hint=why_hidden(spot))
+        return spot.as_table()
+
+    def occupant(self, table: TableId) -> Table | None:
+        """Two requests."""
+        spot = self.look(table)
+        if spot.is_empty:
+            return None
+        if not spot.is_visible:
+            raise already_exists(table, hint=why_hidden(spot))
+        return spot.as_table()
+
+    def is_only_declared(self, table: Table) -> bool:
+        if table.only_declared is not None:
+            return table.only_declared
+        return names.VERSIONS_DIRECTORY not in self._store.list(table.location).directories
+
+    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """Three requests: what is there, the marker, and the reservation that decides a race."""
+        placed = self.place(table, properties)
+        self._store.require_conditions()
+        if self.occupant(table) is not None:
+            raise already_exists(table)
+        reservation = marker.NESTED_BODY + b" " + self._world.token(16).encode()
+        try:
+            settle.put_new(self._store, f"{placed.location}/{names.RESERVATION}", reservation)
+        except AlreadyThere as taken:
+            raise already_exists(table) from taken
+        return placed
+
+    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        only_root(table[:-1])
+        no_properties(properties)
+        return Table(table, names.table_directory(table[-1]), only_declared=True)
+
+    def publish(self, table: Table) -> None:
+        """The directory is the name, so committing its first version published it."""
+
+
+def only_root(namespace: NamespaceId) -> None:
+    """V1 is flat: anything below the root needs the manifest."""
+    if namespace:
+        raise no_namespaces(namespace)
+
+
+def no_namespaces(namespace: NamespaceId) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"directory mode has the root namespace only, not {names.display(namespace)}",
+        hint="open the catalog with manifest_enabled=true",
+    )
+
+
+def no_properties(properties: Mapping[str, str]) -> None:
+    if properties:
+        raise UnsupportedOperationError(
+            "directory mode has no place for table properties",
+            hint="open the catalog with manifest_enabled=true",
+        )
+
+
+def why_hidden(spot: Spot) -> str | None:
+    """The hint for a table that is there and not visible."""
+    if spot.marker.state is State.DEREGISTERED or spot.hidden_by_peer:
+        return f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
+    return None

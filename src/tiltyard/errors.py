@@ -1,0 +1,200 @@
+"""Every error that leaves tiltyard, and the one place where foreign errors become ours.
+
+    lance_namespace.LanceNamespaceError        what callers of any Lance namespace catch
+    └── TiltyardError                          .message, .hint, .retryable, .code
+        ├── UnsupportedOperationError          also lance_namespace's class of that name, as all below
+        │   └── StoreCannotCompareAndSwapError
+        ├── InvalidInputError
+        ├── NamespaceNotFoundError
+        ├── NamespaceAlreadyExistsError
+        ├── NamespaceNotEmptyError
+        ├── TableNotFoundError
+        ├── TableAlreadyExistsError
+        ├── TableVersionNotFoundError
+        ├── TableTagNotFoundError
+        ├── TableBranchNotFoundError
+        ├── TableSchemaValidationError
+        ├── InvalidTableStateError
+        ├── ConcurrentModificationError        retryable
+        ├── PermissionDeniedError
+        ├── UnauthenticatedError
+        ├── ThrottlingError                    retryable
+        ├── ServiceUnavailableError            retryable
+        └── InternalError
+
+Each pickles with all of its fields, because errors travel from Spark executors to the driver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lance_namespace import errors as lance_errors
+
+
+class TiltyardError(lance_errors.LanceNamespaceError):
+    """The root of our tree: a message, an optional hint what to do, and whether to try again."""
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Callable[..., TiltyardError], tuple[Any, ...]]:
+        return _rebuild, (type(self), self.message, self.__dict__)
+
+
+def _rebuild(cls: type[TiltyardError], message: str, fields: dict[str, Any]) -> TiltyardError:
+    error = cls.__new__(cls, message)
+    error.args = (message,)
+    error.__dict__.update(fields)
+    return error
+
+
+class UnsupportedOperationError(TiltyardError, lance_errors.UnsupportedOperationError):
+    """The operation has no meaning in this mode or on this store."""
+
+
+class StoreCannotCompareAndSwapError(UnsupportedOperationError):
+    """The store accepts conditional writes and ignores the condition, or does not know them."""
+
+
+class InvalidInputError(TiltyardError, lance_errors.InvalidInputError):
+    """The request itself is wrong; nothing was changed."""
+
+
+class NamespaceNotFoundError(TiltyardError, lance_errors.NamespaceNotFoundError):
+    """No namespace has this id."""
+
+
+class NamespaceAlreadyExistsError(TiltyardError, lance_errors.NamespaceAlreadyExistsError):
+    """A namespace with this id exists."""
+
+
+class NamespaceNotEmptyError(TiltyardError, lance_errors.NamespaceNotEmptyError):
+    """The namespace still holds tables or namespaces."""
+
+
+class TableNotFoundError(TiltyardError, lance_errors.TableNotFoundError):
+    """No table has this id."""
+
+
+class TableAlreadyExistsError(TiltyardError, lance_errors.TableAlreadyExistsError):
+    """A table with this id exists."""
+
+
+class TableVersionNotFoundError(TiltyardError, lance_errors.TableVersionNotFoundError):
+    """The table has no such version."""
+
+
+class TableTagNotFoundError(TiltyardError, lance_errors.TableTagNotFoundError):
+    """The table has no such tag."""
+
+
+class TableBranchNotFoundError(TiltyardError, lance_errors.TableBranchNotFoundError):
+    """The table has no such branch."""
+
+
+class TableSchemaValidationError(TiltyardError, lance_errors.TableSchemaValidationError):
+    """The data does not fit the table's schema."""
+
+
+class InvalidTableStateError(TiltyardError, lance_errors.InvalidTableStateError):
+    """What lies in the catalog contradicts itself; the message names the object."""
+
+
+class ConcurrentModificationError(TiltyardError, lance_errors.ConcurrentModificationError):
+    """Somebody else changed the same thing first; nothing of ours took effect."""
+
+    retryable = True
+
+
+class PermissionDeniedError(TiltyardError, lance_errors.PermissionDeniedError):
+    """The store or the file system refused."""
+
+
+class UnauthenticatedError(TiltyardError, lance_errors.UnauthenticatedError):
+    """The store does not know these credentials."""
+
+
+class ThrottlingError(TiltyardError, lance_errors.ThrottlingError):
+    """Too much at once, here or at the store."""
+
+    retryable = True
+
+
+class ServiceUnavailableError(TiltyardError, lance_errors.ServiceUnavailableError):
+    """The store did not answer, after all the tries the message tells of."""
+
+    retryable = True
+
+
+class InternalError(TiltyardError, lance_errors.InternalError):
+    """A bug, ours or below us."""
+
+
+# Lance and obstore say what went wrong in the text only, so the text decides. First match wins.
+# No bare numbers: "403 " is also the end of "version 1403 ".
+_BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
+    (r"no ?such ?bucket|container ?not ?found", InvalidInputError),
+    (r"unauthenticated|unauthorized|invalid ?access ?key|signature ?does ?not ?match", UnauthenticatedError),
+    (r"permission ?denied|access ?denied|forbidden|read-only file system", PermissionDeniedError),
+    (r"slow ?down|too many requests", ThrottlingError),
+    (r"not ?implemented", UnsupportedOperationError),
+    (r"timed? ?out|connection|error sending request|response body error|"
+     r"internal server error|bad gateway|service unavailable", ServiceUnavailableError),
+    (r"conflict|concurrent|precondition", ConcurrentModificationError),
+    (r"schema|field .* not found|column", TableSchemaValidationError),
+)  # fmt: skip
+
+# Names that users chose say nothing about what went wrong: a table may be called "connection".
+_CHOSEN = re.compile(r"\w+://\S+|\b(?:location|path) \S+")
+
+_CREDENTIALS = re.compile(
+    r"(?i)((?:x-amz-(?:signature|credential|security-token)|sig|signature|token|secret\w*|"
+    r"access_?key\w*|account_?key|password)[\"']?\s*[=:]\s*[\"']?)([^\s\"'&,)}]+)"
+)
+_USER_INFO = re.compile(r"(\w+://)[^/\s]+@")
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Take credentials out of a text: the given values, and whatever looks like one."""
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
+        if len(secret) >= 4:
+            text = text.replace(secret, "***")
+    return _USER_INFO.sub(r"\1***@", _CREDENTIALS.sub(r"\1***", text))
+
+
+# What Rust appends for its own developers: the debug form of the error, and where it was raised.
+_FOR_DEVELOPERS = re.compile(r"\s*(?:Debug source:.*|,? ?/\S+\.rs:\d+:\d+)", re.DOTALL)
+
+
+def _tidy(text: str) -> str:
+    return " ".join(_FOR_DEVELOPERS.sub("", text).split()).rstrip(",:")
+
+
+def translate(error: BaseException, doing: str, secrets: Iterable[str] = ()) -> TiltyardError:
+    """Turn an error of pylance, obstore or the operating system into ours.
+
+    `doing` says what was being tried, in the words of the user: "create table 'users'".
+    """
+    if isinstance(error, TiltyardError):
+        return error
+    text = _tidy(redact(str(error), secrets))
+    message = f"could not {doing}: {text}"
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(message)
+    if isinstance(error, TimeoutError | ConnectionError):
+        return ServiceUnavailableError(message)
+    lowered = f"{type(error).__name__} {_CHOSEN.sub('', text)}".lower()
+    for pattern, kind in _BY_TEXT:
+        if re.search(pattern, lowered):
+            return kind(message)
+    return InternalError(message)

@@ -1,0 +1,1 @@
+"""How a table disappears and comes back: the arrows between the states of its arbiter."""

@@ -1,0 +1,165 @@
+"""Identifiers and every name derived from them: object ids, directories, markers, URIs.
+
+This is the only code that knows "$", ".lance" and ".deleted". A name is refused or it round-trips;
+two identifiers never share an object id, a directory or a marker.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
+
+from tiltyard.errors import InvalidInputError
+
+DELIMITER = "$"
+RESERVED_PREFIX = "__"
+TABLE_SUFFIX = ".lance"
+MARKER_SUFFIX = ".deleted"
+RESERVATION = ".lance-reserved"
+DEREGISTERED = ".lance-deregistered"
+VERSIONS_DIRECTORY = "_versions"
+
+# 255 bytes are the most a local disk holds in one name; the longest prefix that we add to an
+# object id is a hash and an underscore, the longest suffix ".deleted".
+MAX_OBJECT_ID_BYTES = 255 - 9
+
+_HASHED = re.compile(r"[0-9a-f]{8}_.+", re.DOTALL)
+
+TableId = tuple[str, ...]
+NamespaceId = tuple[str, ...]
+
+ROOT: NamespaceId = ()
+
+
+def parse_table_id(parts: Sequence[str] | None) -> TableId:
+    """Check the identifier of a table: at least one part, every part well formed."""
+    if not parts:
+        raise InvalidInputError(
+            "a table id is required", hint="pass the namespace path followed by the table name"
+        )
+    return _parse(parts, "table")
+
+
+def parse_namespace_id(parts: Sequence[str] | None) -> NamespaceId:
+    """Check the identifier of a namespace; the empty list is the root."""
+    if parts is None:
+        raise InvalidInputError("a namespace id is required", hint="the root namespace is []")
+    return _parse(parts, "namespace")
+
+
+def _parse(parts: Sequence[str], kind: str) -> tuple[str, ...]:
+    if isinstance(parts, str):
+        raise InvalidInputError(
+            f"a {kind} id is a list of names, not the string {parts!r}", hint=f"did you mean [{parts!r}]?"
+        )
+    identifier = tuple(parts)
+    for part in identifier:
+        reason = why_refused(part)
+        if reason:
+            raise InvalidInputError(f"{part!r} can't be part of a {kind} id: {reason}")
+    if identifier and identifier[0].startswith(RESERVED_PREFIX):
+        raise InvalidInputError(
+            f"{identifier[0]!r} is reserved: names at the root can't start with {RESERVED_PREFIX!r}"
+        )
+    size = len(object_id(identifier).encode())
+    if size > MAX_OBJECT_ID_BYTES:
+        raise InvalidInputError(
+            f"{kind} id is too long: {size} bytes with its delimiters, "
+            f"and a local disk holds {MAX_OBJECT_ID_BYTES} in one directory name"
+        )
+    return identifier
+
+
+def why_refused(part: object) -> str | None:
+    """Say why a single name can't be used, or None if it can."""
+    if not isinstance(part, str):
+        return "it is not a string"
+    if not part:
+        return "it is empty"
+    if part in (".", ".."):
+        return "it means a directory"
+    for character in part:
+        if character in "$/\\":
+            return f"it contains {character!r}"
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            return f"it contains the character U+{ord(character):04X}"
+    return None
+
+
+def object_id(identifier: Sequence[str]) -> str:
+    """The identifier as the manifest stores it: parts joined by "$"."""
+    return DELIMITER.join(identifier)
+
+
+def split_object_id(text: str) -> tuple[str, ...]:
+    """The inverse of `object_id`."""
+    return tuple(text.split(DELIMITER)) if text else ()
+
+
+def display(identifier: Sequence[str]) -> str:
+    """The identifier as a person reads it in a message: 'prod.users', or 'the root'."""
+    return f"'{'.'.join(identifier)}'" if identifier else "the root"
+
+
+def table_directory(name: str) -> str:
+    """The V1 directory of a root table, relative to the root."""
+    return name + TABLE_SUFFIX
+
+
+def table_name(directory: str) -> str | None:
+    """The root table that a V1 directory belongs to; None for any other directory."""
+    return _root_table(directory, TABLE_SUFFIX)
+
+
+def marker_key(name: str) -> str:
+    """The marker of a root table: a sibling of its directory, so that one listing shows both."""
+    return name + MARKER_SUFFIX
+
+
+def marked_name(key: str) -> str | None:
+    """The root table that a marker belongs to; None for any other object."""
+    return _root_table(key, MARKER_SUFFIX)
+
+
+def _root_table(text: str, suffix: str) -> str | None:
+    name = text.removesuffix(suffix)
+    if name == text or why_refused(name) or name.startswith(RESERVED_PREFIX):
+        return None
+    return name if len(name.encode()) <= MAX_OBJECT_ID_BYTES else None
+
+
+def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
+    """A V2 directory: eight hex digits that are fresh for every create, then the object id."""
+    return f"{entropy[:8]}_{object_id(identifier)}"
+
+
+def is_hashed_directory(directory: str) -> bool:
+    """Whether a directory has the V2 form, never reused by another incarnation.
+
+    One that ends in ".lance" counts as V1 whatever it begins with: it may be the table "cafe0123_x".
+    """
+    return _HASHED.fullmatch(directory) is not None and not directory.endswith(TABLE_SUFFIX)
+
+
+def relative_location(root: str, location: str) -> str:
+    """A location as the catalog stores it: below the root, whatever form the caller gave it in."""
+    text = location.rstrip("/")
+    if "://" in text:
+        inside, text = text.startswith(f"{root}/"), unquote(text.removeprefix(f"{root}/"))
+    elif text.startswith("/"):
+        inside, text = text.startswith(f"{root}/"), text.removeprefix(f"{root}/")
+    else:
+        inside = True
+    segments = text.split("/")
+    if not inside or not text or any(segment in ("", ".", "..") for segment in segments):
+        raise InvalidInputError(
+            f"location {location!r} is not inside the catalog", hint="use a path below its root"
+        )
+    return text
+
+
+def uri(root: str, location: str) -> str:
+    """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is taken as it is."""
+    return f"{root}/{quote(location)}" if "://" in root else f"{root}/{location}"

@@ -1,0 +1,333 @@
+"""DirectoryNamespace: the front door. A method checks its request, asks one room, shapes the answer.
+
+It is a `lance_namespace.LanceNamespace`, so pylance, lancedb and whatever else speaks that
+interface use it as it is. A constructor and a read never write.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote
+
+import lance_namespace as api
+from lance_namespace_urllib3_client.models import TableBasicStats
+
+from tiltyard import names
+from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
+from tiltyard.catalog.directory import DirectoryCatalog, no_properties
+from tiltyard.catalog.pylance import Lance
+from tiltyard.errors import (
+    InvalidInputError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+    UnsupportedOperationError,
+    translate,
+)
+from tiltyard.lifecycle import drop, registration
+from tiltyard.paging import page
+from tiltyard.settings import Settings
+from tiltyard.store import Outcome, Retry, open_store
+from tiltyard.tables import describe, schema
+from tiltyard.tables.create import TableWriter, read_ipc
+from tiltyard.world import WORLD, World
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Choice = TypeVar("Choice", bound=StrEnum)
+
+PROBING_THREADS = 16
+
+
+class DropMode(StrEnum):
+    """What to do if the namespace to drop does not exist."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+def _says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Name what a method does; errors of pylance and the store leave it as ours, with that name."""
+
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(method)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return method(*args, **kwargs)
+            except (OSError, ValueError, RuntimeError, Outcome) as error:
+                namespace, request = args[0], args[1] if len(args) > 1 else None
+                identifier = names.display(getattr(request, "id", None) or ())
+                secrets = namespace._settings.secrets  # type: ignore[attr-defined]
+                raise translate(error, f"{doing} {identifier}", secrets) from error
+
+        return guarded
+
+    return decorate
+
+
+class DirectoryNamespace(api.LanceNamespace):
+    """A catalog of Lance tables in one directory, on a disk or in a bucket.
+
+    Properties are those of pylance's own DirectoryNamespace: `root`, `manifest_enabled`,
+    `dir_listing_enabled`, `storage.*` and so on, as strings or as Python values.
+    """
+
+    def __init__(self, **properties: Any) -> None:
+        self._settings = Settings.from_properties(properties)
+        if self._settings.manifest_enabled:
+            raise UnsupportedOperationError(
+                "the manifest is not there yet", hint="open the catalog with manifest_enabled=false"
+            )
+        self._world: World = WORLD
+        self._store = open_store(self._settings)
+        self._lance = Lance(self._settings)
+        self._catalog = DirectoryCatalog(self._store, self._world)
+        self._writer = TableWriter(self._catalog, self._store, self._lance, Retry())
+
+    def __repr__(self) -> str:
+        return self.namespace_id()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self._settings.as_properties())
+
+    def namespace_id(self) -> str:
+        """Equal for equal settings; never shows a credential."""
+        return f'tiltyard.DirectoryNamespace {{ root: "{self._settings.root}" }}'
+
+    # -- namespaces
+
+    @_says("list namespaces of")
+    def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
+        parent = names.parse_namespace_id(request.id)
+        found, token = page(self._catalog.list_namespaces(parent), request.page_token, request.limit)
+        return api.ListNamespacesResponse(namespaces=list(found), page_token=token)
+
+    @_says("describe namespace")
+    def describe_namespace(
+        self, request: api.DescribeNamespaceRequest
+    ) -> api.DescribeNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        return api.DescribeNamespaceResponse(
+            properties=dict(self._catalog.describe_namespace(namespace))
+        )
+
+    @_says("look for namespace")
+    def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
+        self._catalog.describe_namespace(names.parse_namespace_id(request.id))
+        return api.NamespaceExistsResponse()
+
+    @_says("create namespace")
+    def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        mode = _choice(CreateMode, request.mode, "create mode")
+        kept = self._catalog.create_namespace(namespace, mode, request.properties or {})
+        return api.CreateNamespaceResponse(properties=dict(kept))
+
+    @_says("drop namespace")
+    def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        mode = _choice(DropMode, request.mode, "drop mode")
+        behaviour = _choice(DropBehaviour, request.behavior, "drop behavior")
+        try:
+            properties = self._catalog.drop_namespace(namespace, behaviour)
+        except NamespaceNotFoundError:
+            if mode is DropMode.FAIL:
+                raise
+            return api.DropNamespaceResponse()
+        return api.DropNamespaceResponse(properties=dict(properties))
+
+    # -- tables: which there are
+
+    @_says("list tables of")
+    def list_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
+        """One listing of the root, whatever the number of tables.
+
+        `include_declared=false` alone looks into each table, many at a time.
+        """
+        namespace = names.parse_namespace_id(request.id)
+        found = self._catalog.list_tables(namespace)
+        if request.include_declared is False:
+            found = self._without_declared([(*namespace, name) for name in found], found)
+        return _tables(found, request)
+
+    @_says("list all tables")
+    def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
+        found = self._catalog.list_all_tables()
+        if request.include_declared is False:
+            found = self._without_declared([names.split_object_id(each) for each in found], found)
+        return _tables(found, request)
+
+    @_says("look for table")
+    def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
+        table = self._catalog.find(names.parse_table_id(request.id))
+        if request.version is not None:
+            describe.open_at(self._lance, table, describe.At(request.version))
+        return api.TableExistsResponse()
+
+    @_says("describe table")
+    def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
+        """Two requests; with detail, what Lance needs to open the version."""
+        at = describe.At(request.version, request.tag, request.branch)
+        table = self._catalog.find(names.parse_table_id(request.id))
+        uri = self._uri(table)
+        answer = api.DescribeTableResponse(
+            table=table.id[-1],
+            namespace=list(table.id[:-1]),
+            location=uri,
+            table_uri=_complete(uri) if request.with_table_uri else None,
+            storage_options=self._vended(request.vend_credentials),
+            properties=_properties(table),
+        )
+        wants_detail = bool(request.load_detailed_metadata) or at != describe.LATEST
+        if request.check_declared or wants_detail:
+            answer.is_only_declared = self._catalog.is_only_declared(table)
+        if wants_detail and not answer.is_only_declared:
+            detail = describe.describe(self._lance, table, at)
+            answer.version = detail.version
+            answer.var_schema = schema.to_json(detail.schema)
+            answer.stats = TableBasicStats(
+                num_deleted_rows=detail.deleted_rows, num_fragments=detail.fragments
+            )
+            answer.metadata = {"total_rows": str(detail.rows)}
+        elif wants_detail and at != describe.LATEST:
+            raise at.missing(table)
+        return answer
+
+    # -- tables: making and removing
+
+    @_says("declare table")
+    def declare_table(self, request: api.DeclareTableRequest) -> api.DeclareTableResponse:
+        identifier = names.parse_table_id(request.id)
+        if request.location is not None:
+            wanted = names.relative_location(self._settings.root, request.location)
+            if wanted != names.table_directory(identifier[-1]) or len(identifier) > 1:
+                raise InvalidInputError(
+                    f"the location of a table is chosen by the catalog, not {request.location!r}",
+                    hint="leave it out, or write the table and register it",
+                )
+        table = self._catalog.declare(identifier, request.properties or {})
+        return api.DeclareTableResponse(
+            location=self._uri(table),
+            storage_options=self._vended(request.vend_credentials),
+            properties=_properties(table),
+        )
+
+    @_says("create table")
+    def create_table(
+        self, request: api.CreateTableRequest, request_data: bytes
+    ) -> api.CreateTableResponse:
+        """Racing creates of one name have one winner, and the table holds the winner's data."""
+        identifier = names.parse_table_id(request.id)
+        mode = _choice(CreateMode, request.mode, "create mode")
+        created = self._writer.create(
+            identifier, read_ipc(request_data), mode, request.properties or {}
+        )
+        return api.CreateTableResponse(
+            location=self._uri(created.table),
+            version=created.version,
+            storage_options=self._vended(None),
+            properties=_properties(created.table),
+        )
+
+    @_says("register table")
+    def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
+        identifier = names.parse_table_id(request.id)
+        mode = _choice(RegisterMode, request.mode, "register mode")
+        no_properties(request.properties or {})
+        location = names.relative_location(self._settings.root, request.location)
+        table = registration.register(
+            self._catalog,
+            self._store,
+            self._world,
+            identifier,
+            location,
+            mode,
+        )
+        return api.RegisterTableResponse(location=self._uri(table), properties=_properties(table))
+
+    @_says("deregister table")
+    def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
+        """Hide a table and keep its data; `register_table` shows it again."""
+        identifier = names.parse_table_id(request.id)
+        table = registration.deregister(self._catalog, self._store, self._world, identifier)
+        return api.DeregisterTableResponse(
+            id=list(identifier), location=self._uri(table), properties=_properties(table)
+        )
+
+    @_says("drop table")
+    def drop_table(self, request: api.DropTableRequest) -> api.DropTableResponse:
+        identifier = names.parse_table_id(request.id)
+        table = drop.drop(self._catalog, self._store, self._world, identifier)
+        return api.DropTableResponse(
+            id=list(identifier), location=self._uri(table), properties=_properties(table)
+        )
+
+    # -- shaping
+
+    def _uri(self, table: Table) -> str:
+        return self._lance.uri(table.location)
+
+    def _vended(self, wanted: bool | None) -> dict[str, str] | None:
+        """The caller's own storage options, if the catalog was opened to hand them out."""
+        if not self._settings.vend_input_storage_options or wanted is False:
+            return None
+        options = dict(self._settings.storage)
+        interval = self._settings.vend_input_storage_options_refresh_interval_millis
+        if interval is not None:
+            options["expires_at_millis"] = str(self._world.now_ms() + interval)
+        return options
+
+    def _without_declared(self, tables: Sequence[names.TableId], shown: Sequence[str]) -> list[str]:
+        def has_versions(table: names.TableId) -> bool:
+            try:
+                return not self._catalog.is_only_declared(self._catalog.find(table))
+            except TableNotFoundError:
+                return False
+
+        with ThreadPoolExecutor(PROBING_THREADS) as pool:
+            return [name for name, keep in zip(shown, pool.map(has_versions, tables), strict=True) if keep]
+
+
+def connect(root: str | os.PathLike[str], **properties: Any) -> DirectoryNamespace:
+    """Open the catalog in a directory: a path, or a URI like s3://bucket/prefix.
+
+    Properties with a dot in their name go in as a mapping: `**{"storage.region": "eu-west-1"}`.
+    """
+    return DirectoryNamespace(root=root, **properties)
+
+
+def _reopen(kind: type[DirectoryNamespace], properties: dict[str, str]) -> DirectoryNamespace:
+    return kind(**properties)
+
+
+def _tables(found: Sequence[str], request: api.ListTablesRequest) -> api.ListTablesResponse:
+    chosen, token = page(found, request.page_token, request.limit)
+    # Names from the catalog are strings already; validating a hundred thousand again takes longer
+    # than finding them.
+    return api.ListTablesResponse.model_construct(tables=list(chosen), page_token=token)
+
+
+def _properties(table: Table) -> dict[str, str] | None:
+    return None if table.properties is None else dict(table.properties)
+
+
+def _complete(uri: str) -> str:
+    """A table URI has a scheme, also for a path on a local disk."""
+    return uri if "://" in uri else f"file://{quote(uri)}"
+
+
+def _choice(kind: type[Choice], text: str | None, what: str) -> Choice:
+    """A mode in PascalCase or snake_case, any case; the first member is the default."""
+    members = list(kind)
+    if text is None:
+        return members[0]
+    wanted = text.replace("_", "").lower()
+    for member in members:
+        if member.value.replace("_", "") == wanted:
+            return member
+    known = ", ".join(member.value for member in members)
+    raise InvalidInputError(f"unknown {what} {text!r}", hint=f"one of {known}")

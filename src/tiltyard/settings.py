@@ -1,0 +1,154 @@
+"""Properties, as users and Lance's own clients pass them, become one validated `Settings`.
+
+The names, the string forms and the defaults are those of pylance's DirectoryNamespace; what is
+ours alone is marked so. Nothing here touches a store.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from tiltyard.errors import InvalidInputError
+
+STORAGE_PREFIX = "storage."
+CLOUD_SCHEMES = ("s3", "gs", "az")
+
+_SECRET = re.compile(r"(?i)secret|token|password|account_?key|sas|access_key_id|credential")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one namespace is reached and how it behaves. Pickles; equal settings are equal."""
+
+    root: str
+    manifest_enabled: bool = True
+    dir_listing_enabled: bool = True
+    vend_input_storage_options: bool = False
+    vend_input_storage_options_refresh_interval_millis: int | None = None
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.root
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never appear in a message or a log."""
+        return tuple(value for key, value in self.storage.items() if _SECRET.search(key))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Settings:
+        """Check every property; the first bad one is refused with a hint."""
+        values: dict[str, Any] = {}
+        storage: dict[str, str] = {}
+        for name, value in properties.items():
+            if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
+                storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
+            elif name in _PARSERS:
+                values[name] = _PARSERS[name](name, value)
+            else:
+                raise InvalidInputError(f"unknown property {name!r}", hint=_did_you_mean(name))
+        if "root" not in values:
+            raise InvalidInputError(
+                "the property 'root' is required", hint="a path, or a URI like s3://bucket/prefix"
+            )
+        settings = cls(**values, storage=storage)
+        if not (settings.manifest_enabled or settings.dir_listing_enabled):
+            raise InvalidInputError(
+                "manifest_enabled and dir_listing_enabled can't both be false",
+                hint="one of them has to tell which tables there are",
+            )
+        return settings
+
+    def as_properties(self) -> dict[str, str]:
+        """The inverse of `from_properties`: what an executor or another process needs."""
+        result = {f"{STORAGE_PREFIX}{key}": value for key, value in self.storage.items()}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name != "storage" and value is not None:
+                result[each.name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return result
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise InvalidInputError(f"property {name!r} must be a string, not {type(value).__name__}")
+
+
+def _flag(name: str, value: Any) -> bool:
+    text = _text(name, value).strip().lower()
+    if text in ("true", "1", "yes", "on"):
+        return True
+    if text in ("false", "0", "no", "off"):
+        return False
+    raise InvalidInputError(f"property {name!r} must be true or false, not {value!r}")
+
+
+def _count(name: str, value: Any) -> int:
+    text = _text(name, value).strip()
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInputError(f"property {name!r} must be a whole number, not {value!r}")
+    return int(text)
+
+
+def _root(name: str, value: Any) -> str:
+    """An absolute path, or a URI whose path is percent-encoded once and has no trailing slash."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInputError(f"property {name!r} must be a path or a URI, not {value!r}")
+    if "://" not in text:
+        return os.path.abspath(text)
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path or parts.query or parts.fragment:
+            raise InvalidInputError(
+                "a file URI has an absolute path and nothing else",
+                hint="file:///three/slashes, with '?' and '#' percent-encoded; or a plain path",
+            )
+        return os.path.abspath(unquote(parts.path))
+    if parts.scheme == "memory":
+        raise InvalidInputError(
+            "a catalog can't live in memory:// : Lance can't reopen such a table from Python",
+            hint="use a temporary directory",
+        )
+    if parts.scheme not in CLOUD_SCHEMES:
+        raise InvalidInputError(
+            f"no store for {parts.scheme}://",
+            hint=f"a path, or one of {', '.join(s + '://' for s in CLOUD_SCHEMES)}",
+        )
+    if not parts.netloc or "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidInputError(
+            "a root URI has a bucket and a path, and nothing else",
+            hint="credentials and options go into storage.* properties",
+        )
+    segments = [segment for segment in unquote(parts.path).split("/") if segment]
+    if "." in segments or ".." in segments:
+        raise InvalidInputError("a root URI can't contain '.' or '..': a bucket has no directories")
+    path = "/".join(segments)
+    return f"{parts.scheme}://{parts.netloc}" + (f"/{quote(path)}" if path else "")
+
+
+_PARSERS: dict[str, Callable[[str, Any], Any]] = {
+    "root": _root,
+    "manifest_enabled": _flag,
+    "dir_listing_enabled": _flag,
+    "vend_input_storage_options": _flag,
+    "vend_input_storage_options_refresh_interval_millis": _count,
+}
+
+
+def _did_you_mean(name: str) -> str:
+    known = [*_PARSERS, STORAGE_PREFIX + "*"]
+    close = difflib.get_close_matches(name, known, n=1)
+    if not close and name in ("region", "endpoint", "access_key_id", "secret_access_key", "allow_http"):
+        close = [STORAGE_PREFIX + name]
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

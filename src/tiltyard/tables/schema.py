@@ -1,0 +1,79 @@
+"""An Arrow schema in the JSON form of the namespace specification, as pylance writes it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from lance_namespace_urllib3_client.models import JsonArrowDataType, JsonArrowField, JsonArrowSchema
+
+_NAMES = {
+    pa.string(): "utf8",
+    pa.large_string(): "large_utf8",
+    pa.binary(): "binary",
+    pa.large_binary(): "large_binary",
+    pa.bool_(): "bool",
+    pa.float16(): "float16",
+    pa.float32(): "float32",
+    pa.float64(): "float64",
+    pa.date32(): "date32",
+    pa.date64(): "date64",
+    pa.string_view(): "utf8",
+    pa.binary_view(): "binary",
+}
+_FAMILIES = (
+    (pa.types.is_timestamp, "timestamp"),
+    (pa.types.is_time32, "time32"),
+    (pa.types.is_time64, "time64"),
+    (pa.types.is_duration, "duration"),
+)
+
+
+def to_json(schema: pa.Schema) -> JsonArrowSchema:
+    """The whole schema. Units and time zones have no place in that form, as in pylance's own."""
+    return JsonArrowSchema(
+        fields=[_field(field) for field in schema], metadata=_texts(schema.metadata)
+    )
+
+
+def _field(field: pa.Field) -> JsonArrowField:
+    return JsonArrowField(
+        name=field.name,
+        nullable=field.nullable,
+        type=_type(field.type),
+        metadata=_texts(field.metadata),
+    )
+
+
+def _type(kind: pa.DataType) -> JsonArrowDataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _type(kind.value_type)
+    if pa.types.is_decimal(kind):
+        # The form has one number for a decimal; pylance packs precision and scale into it.
+        return JsonArrowDataType(
+            type=f"decimal{kind.bit_width}", length=kind.precision * 1000 + kind.scale
+        )
+    if pa.types.is_fixed_size_binary(kind):
+        return JsonArrowDataType(type="fixed_size_binary", length=kind.byte_width)
+    if pa.types.is_fixed_size_list(kind):
+        return JsonArrowDataType(
+            type="fixed_size_list", length=kind.list_size, fields=[_field(kind.value_field)]
+        )
+    if pa.types.is_map(kind):
+        entries = pa.field("entries", pa.struct([kind.key_field, kind.item_field]), nullable=False)
+        return JsonArrowDataType(type="map", fields=[_field(entries)])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        name = "list" if pa.types.is_list(kind) else "large_list"
+        return JsonArrowDataType(type=name, fields=[_field(kind.value_field)])
+    if pa.types.is_struct(kind):
+        return JsonArrowDataType(type="struct", fields=[_field(field) for field in kind.fields])
+    for belongs, name in _FAMILIES:
+        if belongs(kind):
+            return JsonArrowDataType(type=name)
+    return JsonArrowDataType(type=_NAMES.get(kind, str(kind)))
+
+
+def _texts(metadata: dict[bytes, bytes] | None) -> dict[str, str] | None:
+    if not metadata:
+        return None
+    return {key.decode(): value.decode(errors="replace") for key, value in metadata.items()}

@@ -1,0 +1,31 @@
+"""The clock and the dice. Everything that needs one takes it from here, so that tests own both."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _token(digits: int) -> str:
+    return secrets.token_hex((digits + 1) // 2)[:digits]
+
+
+@dataclass(frozen=True)
+class World:
+    """What a process can't know by itself: the time, and names that nobody else will choose."""
+
+    now_ms: Callable[[], int] = _now_ms
+    token: Callable[[int], str] = _token
+
+    def generation(self) -> str:
+        """The name of one drop or deregistration: sixteen hex digits that sort by time."""
+        return f"{self.now_ms():011x}{self.token(5)}"
+
+
+WORLD = World()
