@@ -24,6 +24,7 @@ _OFFLINE = (
     "ConnectTimeoutError",
     "ProxyError",
     "No matching distribution found",
+    "ResolutionImpossible",
     "ENOTFOUND",
     "EAI_AGAIN",
     "ECONNREFUSED",
