@@ -1,0 +1,45 @@
+"""A fresh catalog for every test: `mode` says how it keeps its names, `place` where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lance_namespace as api
+import pytest
+
+import tiltyard
+from tests.behaviours.modes import MODES, Mode
+from tests.behaviours.places import Bucket, Disk, Place
+
+Reopen = Callable[[], api.LanceNamespace]
+
+
+@pytest.fixture(params=MODES, ids=str)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    chosen: Mode = request.param
+    return chosen
+
+
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.servers)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "disk":
+        return Disk(str(tmp_path / "root"))
+    server = request.getfixturevalue("ministack")
+    return Bucket(server, server.new_root())
+
+
+@pytest.fixture
+def reopen(mode: Mode, place: Place) -> Reopen:
+    """Opens another client on the same root."""
+    return lambda: open_catalog(mode, place)
+
+
+@pytest.fixture
+def catalog(reopen: Reopen) -> api.LanceNamespace:
+    return reopen()
+
+
+def open_catalog(mode: Mode, place: Place) -> api.LanceNamespace:
+    storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
+    return tiltyard.connect(place.root, **mode.properties, **storage)
