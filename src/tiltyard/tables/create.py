@@ -111,3 +111,5 @@ def check_schema(schema: pa.Schema) -> None:
         raise InvalidInputError("a table needs at least one column")
     if "" in schema.names:
         raise InvalidInputError("a column needs a name")
+    if len(set(schema.names)) < len(schema.names):
+        raise InvalidInputError("two columns can't have the same name")

@@ -8,7 +8,7 @@ import lance
 import pyarrow as pa
 
 from tiltyard import names
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import (
     InvalidInputError,
@@ -49,7 +49,9 @@ class At:
             return TableTagNotFoundError(f"table {name} has no tag '{self.tag}'")
         if self.version is not None:
             return TableVersionNotFoundError(f"table {name} has no version {self.version}")
-        return TableBranchNotFoundError(f"table {name} has no branch '{self.branch}'")
+        if self.branch is not None:
+            return TableBranchNotFoundError(f"table {name} has no branch '{self.branch}'")
+        return no_such_table(table.id)  # dropped since it was found, or never a table
 
 
 LATEST = At()
@@ -62,7 +64,7 @@ def open_at(access: Lance, table: Table, at: At = LATEST) -> lance.LanceDataset:
             return access.open(table.location).checkout_version((at.branch, at.version))
         return access.open(table.location, at.version if at.tag is None else at.tag)
     except (OSError, ValueError, RuntimeError) as error:
-        if at != LATEST and "not found" in str(error).lower():
+        if "not found" in str(error).lower():
             raise at.missing(table) from error
         raise translate(error, f"open table {names.display(table.id)}") from error
 
