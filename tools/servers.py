@@ -19,7 +19,6 @@ from tools.step import (
     run,
     say,
     set_done,
-    version_of,
 )
 
 S3_VENV = SERVERS / "s3"
@@ -43,8 +42,8 @@ def install_s3_servers() -> None:
 
 
 def install_azurite() -> None:
-    version = version_of("azurite", "azurite")
-    stamp, mark = AZURITE / ".done", fingerprint(version)
+    wanted = pins("azurite", joint="@")
+    stamp, mark = AZURITE / ".done", fingerprint(wanted)
     if is_done(stamp, mark) and AZURITE_NODE.exists():
         return
     say("installing Azurite into .servers")
@@ -56,7 +55,7 @@ def install_azurite() -> None:
         return
     options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
     run(
-        [*npm, "install", "--prefix", AZURITE, *options, f"azurite@{version}"],
+        [*npm, "install", "--prefix", AZURITE, *options, *wanted],
         log=SERVERS / "azurite.log",
         doing="installing Azurite",
         env={"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"},

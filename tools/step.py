@@ -107,18 +107,10 @@ def _answers(python: Path, statement: str) -> bool:
     return tried.returncode == 0
 
 
-def pins(table: str) -> list[str]:
-    """One table of versions.toml as `name==version` requirements."""
-    return [f"{name}=={version}" for name, version in _versions()[table].items()]
-
-
-def version_of(table: str, name: str) -> str:
-    return _versions()[table][name]
-
-
-def _versions() -> dict[str, dict[str, str]]:
-    loaded: dict[str, dict[str, str]] = tomllib.loads((ROOT / "tools/versions.toml").read_text())
-    return loaded
+def pins(table: str, *, joint: str = "==") -> list[str]:
+    """One table of versions.toml as requirements: `name==version`, or as npm has it, `@`."""
+    versions = tomllib.loads((ROOT / "tools/versions.toml").read_text())
+    return [f"{name}{joint}{version}" for name, version in versions[table].items()]
 
 
 def fingerprint(*parts: object) -> str:

@@ -30,6 +30,9 @@ from tests.kit.faults import (
 )
 from tests.kit.wire import Message, error_reply, read_request, read_response
 
+# Large bodies pass in few pieces.
+_BUFFER = 8 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class Request:
@@ -136,7 +139,7 @@ class FaultProxy:
     async def _serve(self, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._clients: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, limit=_BUFFER)
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._stop.wait()
@@ -253,7 +256,7 @@ class _Store:
         # Never sent twice: a lost answer must stay lost, or the proxy would hide what it tests.
         if self._streams is None or self._streams[0].at_eof():
             self.close()
-            self._streams = await asyncio.open_connection(*self._address)
+            self._streams = await asyncio.open_connection(*self._address, limit=_BUFFER)
         reader, writer = self._streams
         writer.write(request.head.raw + request.body)
         await writer.drain()

@@ -40,18 +40,15 @@ def running(name: str, plan: Callable[[Path], Launch]) -> Iterator[Path]:
     """Start what `plan` says for a fresh folder; yields the log once the server is ready."""
     with tempfile.TemporaryDirectory(prefix=f"tiltyard-{name}-") as top, ExitStack() as stack:
         for attempt in range(1, _ATTEMPTS + 1):
-            folder = Path(top, str(attempt))
+            folder, log = Path(top, str(attempt)), Path(top, f"{attempt}.log")
             folder.mkdir()
-            log = Path(top, f"{attempt}.log")
             launch = plan(folder)
             process = _spawn(launch, log)
             stack.callback(_kill, process)
-            try:
-                _wait_until_ready(name, process, launch, log)
+            if _becomes_ready(name, process, launch, log):
                 break
-            except ServerFailed:
-                if attempt == _ATTEMPTS:
-                    raise
+        else:
+            raise ServerFailed(f"{name} ended at once, each time:\n{tail(log)}")
         yield log
 
 
@@ -67,18 +64,17 @@ def _spawn(launch: Launch, log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_until_ready(
-    name: str, process: subprocess.Popen[bytes], launch: Launch, log: Path
-) -> None:
+def _becomes_ready(name: str, process: subprocess.Popen[bytes], launch: Launch, log: Path) -> bool:
+    """False if the process ended instead."""
     deadline = time.monotonic() + _READY_WITHIN_SECONDS
-    while not launch.is_ready():
-        try:
-            status = process.wait(timeout=_POLL_SECONDS)  # the pause, cut short by an early end
-            raise ServerFailed(f"{name} ended with status {status}:\n{tail(log)}")
-        except subprocess.TimeoutExpired:
-            pass
+    while process.poll() is None:
+        if launch.is_ready():
+            return True
         if time.monotonic() > deadline:
             raise ServerFailed(f"{name} was not ready in time:\n{tail(log)}")
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_POLL_SECONDS)  # the pause, cut short by an early end
+    return False
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
