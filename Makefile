@@ -10,6 +10,13 @@ SETUP := found="$$(sh tools/find-python)" && "$$found" -m tools.setup
 # Two workers: each starts its own servers when a test first asks for one.
 PYTEST := TILTYARD_REQUIRE_SERVERS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup
 
+define CHECKS
+$(PYTHON) -m ruff check .
+$(PYTHON) -m ruff format --check .
+$(PYTHON) -m mypy
+.venv/bin/lint-imports --no-logo
+endef
+
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
 
@@ -28,20 +35,19 @@ setup-spark: ## Install Spark, and Java where the machine has none
 demo: setup-core ## Show what tiltyard does, on a directory of its own
 	@$(PYTHON) -m demo
 
-test: setup lint ## Check style, types and imports, then run the tests
+test: setup ## Check style, types and imports, then run the tests
+	$(CHECKS)
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup lint ## The same, with the tests at full size
+test-all: setup ## The same, with the tests at full size
+	$(CHECKS)
 	$(PYTEST) $(ARGS)
 
 bench: setup ## Run every benchmark
 	@$(PYTHON) -m benchmarks
 
 lint: setup-dev ## Check style, types and imports
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m mypy
-	.venv/bin/lint-imports --no-logo
+	$(CHECKS)
 
 format: setup-dev ## Format the code and mend what can be mended
 	$(PYTHON) -m ruff check --fix .
