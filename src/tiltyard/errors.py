@@ -2,7 +2,7 @@
 
     lance_namespace.LanceNamespaceError        what callers of any Lance namespace catch
     └── TiltyardError                          .message, .hint, .retryable, .code
-        ├── UnsupportedOperationError          also lance_namespace's class of that name, as all below
+        ├── UnsupportedOperationError          also lance_namespace's of that name, as all below
         │   └── StoreCannotCompareAndSwapError
         ├── InvalidInputError
         ├── NamespaceNotFoundError
@@ -144,18 +144,19 @@ class InternalError(TiltyardError, lance_errors.InternalError):
 # No bare numbers: "403 " is also the end of "version 1403 ".
 _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
     (r"no ?such ?bucket|container ?not ?found", InvalidInputError),
-    (r"unauthenticated|unauthorized|invalid ?access ?key|signature ?does ?not ?match", UnauthenticatedError),
+    (r"unauthenticated|unauthorized|invalid ?access ?key|signature ?does ?not ?match",
+     UnauthenticatedError),
     (r"permission ?denied|access ?denied|forbidden|read-only file system", PermissionDeniedError),
     (r"slow ?down|too many requests", ThrottlingError),
     (r"not ?implemented", UnsupportedOperationError),
-    (r"timed? ?out|connection|error sending request|response body error|"
-     r"internal server error|bad gateway|service unavailable", ServiceUnavailableError),
+    (r"timed? ?out|connection|error sending request|response body error", ServiceUnavailableError),
+    (r"internal server error|bad gateway|service unavailable", ServiceUnavailableError),
     (r"conflict|concurrent|precondition", ConcurrentModificationError),
     (r"schema|field .* not found|column", TableSchemaValidationError),
 )  # fmt: skip
 
 # Names that users chose say nothing about what went wrong: a table may be called "connection".
-_CHOSEN = re.compile(r"\w+://\S+|\b(?:location|path) \S+")
+_CHOSEN = re.compile(r"\w+://\S+|\b(?:location|path) .*?(?=: | not found| already exists|$)")
 
 _CREDENTIALS = re.compile(
     r"(?i)((?:x-amz-(?:signature|credential|security-token)|sig|signature|token|secret\w*|"

@@ -7,7 +7,6 @@ two identifiers never share an object id, a directory or a marker.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
@@ -25,6 +24,8 @@ VERSIONS_DIRECTORY = "_versions"
 # object id is a hash and an underscore, the longest suffix ".deleted".
 MAX_OBJECT_ID_BYTES = 255 - 9
 
+# What ends a part or a path, and control characters, lone surrogates and line separators.
+_FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _HASHED = re.compile(r"[0-9a-f]{8}_.+", re.DOTALL)
 
 TableId = tuple[str, ...]
@@ -52,7 +53,8 @@ def parse_namespace_id(parts: Sequence[str] | None) -> NamespaceId:
 def _parse(parts: Sequence[str], kind: str) -> tuple[str, ...]:
     if isinstance(parts, str):
         raise InvalidInputError(
-            f"a {kind} id is a list of names, not the string {parts!r}", hint=f"did you mean [{parts!r}]?"
+            f"a {kind} id is a list of names, not the string {parts!r}",
+            hint=f"did you mean [{parts!r}]?",
         )
     identifier = tuple(parts)
     for part in identifier:
@@ -80,12 +82,10 @@ def why_refused(part: object) -> str | None:
         return "it is empty"
     if part in (".", ".."):
         return "it means a directory"
-    for character in part:
-        if character in "$/\\":
-            return f"it contains {character!r}"
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
-            return f"it contains the character U+{ord(character):04X}"
-    return None
+    forbidden = _FORBIDDEN.search(part)
+    if forbidden is None:
+        return None
+    return f"it contains {forbidden[0]!a}"
 
 
 def object_id(identifier: Sequence[str]) -> str:
@@ -138,14 +138,33 @@ def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
 def is_hashed_directory(directory: str) -> bool:
     """Whether a directory has the V2 form, never reused by another incarnation.
 
-    One that ends in ".lance" counts as V1 whatever it begins with: it may be the table "cafe0123_x".
+    One that ends in ".lance" is V1 whatever it begins with: it may be the table "cafe0123_x".
     """
     return _HASHED.fullmatch(directory) is not None and not directory.endswith(TABLE_SUFFIX)
 
 
+def is_own_location(identifier: str, location: str) -> bool:
+    """Whether a location is one that the catalog itself gives to an object id."""
+    if location == identifier + TABLE_SUFFIX:
+        return DELIMITER not in identifier
+    return location[9:] == identifier and is_hashed_directory(location)
+
+
+def top_directory(location: str) -> str:
+    """The directory below the root that a location is, or lies in."""
+    return location.partition("/")[0]
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether two locations are equal, or one lies inside the other."""
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
 def relative_location(root: str, location: str) -> str:
-    """A location as the catalog stores it: below the root, whatever form the caller gave it in."""
+    """A location as the catalog stores it: below the root, in whatever form it was given."""
     text = location.rstrip("/")
+    if text.startswith("file:///") and root.startswith("/"):
+        text = unquote(text.removeprefix("file://"))
     if "://" in text:
         inside, text = text.startswith(f"{root}/"), unquote(text.removeprefix(f"{root}/"))
     elif text.startswith("/"):
@@ -161,5 +180,5 @@ def relative_location(root: str, location: str) -> str:
 
 
 def uri(root: str, location: str) -> str:
-    """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is taken as it is."""
+    """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is not."""
     return f"{root}/{quote(location)}" if "://" in root else f"{root}/{location}"

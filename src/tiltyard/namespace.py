@@ -1,4 +1,4 @@
-"""DirectoryNamespace: the front door. A method checks its request, asks one room, shapes the answer.
+"""DirectoryNamespace, the front door: a method checks its request, asks a room, shapes the answer.
 
 It is a `lance_namespace.LanceNamespace`, so pylance, lancedb and whatever else speaks that
 interface use it as it is. A constructor and a read never write.
@@ -15,26 +15,30 @@ from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import lance_namespace as api
-from lance_namespace_urllib3_client.models import TableBasicStats
+from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
 from tiltyard import names
-from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
-from tiltyard.catalog.directory import DirectoryCatalog, no_properties
+from tiltyard.catalog.base import Catalog, CreateMode, DropBehaviour, RegisterMode, Table
+from tiltyard.catalog.compatible import CompatibleCatalog
+from tiltyard.catalog.directory import DirectoryCatalog
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
     TableNotFoundError,
-    UnsupportedOperationError,
     translate,
 )
-from tiltyard.lifecycle import drop, registration
+from tiltyard.lifecycle.drop import Dropper
+from tiltyard.lifecycle.registration import Registrar
 from tiltyard.paging import page
 from tiltyard.settings import Settings
 from tiltyard.store import Outcome, Retry, open_store
 from tiltyard.tables import describe, schema
 from tiltyard.tables.create import TableWriter, read_ipc
-from tiltyard.world import WORLD, World
+from tiltyard.world import WORLD
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,15 +82,24 @@ class DirectoryNamespace(api.LanceNamespace):
 
     def __init__(self, **properties: Any) -> None:
         self._settings = Settings.from_properties(properties)
-        if self._settings.manifest_enabled:
-            raise UnsupportedOperationError(
-                "the manifest is not there yet", hint="open the catalog with manifest_enabled=false"
-            )
-        self._world: World = WORLD
+        self._world = WORLD
         self._store = open_store(self._settings)
         self._lance = Lance(self._settings)
-        self._catalog = DirectoryCatalog(self._store, self._world)
+        directory = DirectoryCatalog(self._store, self._world)
+        manifest = self._open_manifest() if self._settings.manifest_enabled else None
+        self._catalog: Catalog = directory
+        if manifest is not None:
+            both = self._settings.dir_listing_enabled
+            self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
+        rooms = (self._store, self._world, self._catalog, directory, manifest)
+        self._registrar = Registrar(*rooms)
+        self._dropper = Dropper(*rooms)
         self._writer = TableWriter(self._catalog, self._store, self._lance, Retry())
+
+    def _open_manifest(self) -> ManifestCatalog:
+        retry = Retry(attempts=self._settings.commit_retries, first_pause=0.01)
+        table = ManifestTable(self._store, self._lance, self._settings.max_staleness, retry)
+        return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
 
     def __repr__(self) -> str:
         return self.namespace_id()
@@ -103,7 +116,9 @@ class DirectoryNamespace(api.LanceNamespace):
     @_says("list namespaces of")
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
         parent = names.parse_namespace_id(request.id)
-        found, token = page(self._catalog.list_namespaces(parent), request.page_token, request.limit)
+        found, token = page(
+            self._catalog.list_namespaces(parent), request.page_token, request.limit
+        )
         return api.ListNamespacesResponse(namespaces=list(found), page_token=token)
 
     @_says("describe namespace")
@@ -133,12 +148,12 @@ class DirectoryNamespace(api.LanceNamespace):
         mode = _choice(DropMode, request.mode, "drop mode")
         behaviour = _choice(DropBehaviour, request.behavior, "drop behavior")
         try:
-            properties = self._catalog.drop_namespace(namespace, behaviour)
+            properties = self._dropper.drop_namespace(namespace, behaviour)
         except NamespaceNotFoundError:
             if mode is DropMode.FAIL:
                 raise
             return api.DropNamespaceResponse()
-        return api.DropNamespaceResponse(properties=dict(properties))
+        return api.DropNamespaceResponse(properties=properties)
 
     # -- tables: which there are
 
@@ -237,23 +252,15 @@ class DirectoryNamespace(api.LanceNamespace):
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
         identifier = names.parse_table_id(request.id)
         mode = _choice(RegisterMode, request.mode, "register mode")
-        no_properties(request.properties or {})
         location = names.relative_location(self._settings.root, request.location)
-        table = registration.register(
-            self._catalog,
-            self._store,
-            self._world,
-            identifier,
-            location,
-            mode,
-        )
+        table = self._registrar.register(identifier, location, mode, request.properties or {})
         return api.RegisterTableResponse(location=self._uri(table), properties=_properties(table))
 
     @_says("deregister table")
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
-        table = registration.deregister(self._catalog, self._store, self._world, identifier)
+        table = self._registrar.deregister(identifier)
         return api.DeregisterTableResponse(
             id=list(identifier), location=self._uri(table), properties=_properties(table)
         )
@@ -261,10 +268,21 @@ class DirectoryNamespace(api.LanceNamespace):
     @_says("drop table")
     def drop_table(self, request: api.DropTableRequest) -> api.DropTableResponse:
         identifier = names.parse_table_id(request.id)
-        table = drop.drop(self._catalog, self._store, self._world, identifier)
+        table = self._dropper.drop(identifier)
         return api.DropTableResponse(
             id=list(identifier), location=self._uri(table), properties=_properties(table)
         )
+
+    @_says("rename table")
+    def rename_table(self, request: api.RenameTableRequest) -> api.RenameTableResponse:
+        """Give a table another name, in another namespace too. Its bytes do not move."""
+        identifier = names.parse_table_id(request.id)
+        namespace = (
+            identifier[:-1] if request.new_namespace_id is None else request.new_namespace_id
+        )
+        target = names.parse_table_id([*namespace, request.new_table_name])
+        self._registrar.rename(identifier, target)
+        return api.RenameTableResponse()
 
     # -- shaping
 
@@ -289,7 +307,11 @@ class DirectoryNamespace(api.LanceNamespace):
                 return False
 
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
-            return [name for name, keep in zip(shown, pool.map(has_versions, tables), strict=True) if keep]
+            return [
+                name
+                for name, keep in zip(shown, pool.map(has_versions, tables), strict=True)
+                if keep
+            ]
 
 
 def connect(root: str | os.PathLike[str], **properties: Any) -> DirectoryNamespace:

@@ -29,6 +29,9 @@ class Settings:
     root: str
     manifest_enabled: bool = True
     dir_listing_enabled: bool = True
+    inline_optimization_enabled: bool = False
+    commit_retries: int = 30
+    max_staleness: float = 0.0
     vend_input_storage_options: bool = False
     vend_input_storage_options_refresh_interval_millis: int | None = None
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -100,6 +103,16 @@ def _count(name: str, value: Any) -> int:
     return int(text)
 
 
+def _seconds(name: str, value: Any) -> float:
+    """A duration: a number of seconds, or a number with one of the units ms, s, m, h, d."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", _text(name, value))
+    if match is None:
+        raise InvalidInputError(
+            f"property {name!r} must be a duration, not {value!r}", hint="like 500ms, 30s, 7d"
+        )
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
+
+
 def _root(name: str, value: Any) -> str:
     """An absolute path, or a URI whose path is percent-encoded once and has no trailing slash."""
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -141,6 +154,9 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "root": _root,
     "manifest_enabled": _flag,
     "dir_listing_enabled": _flag,
+    "inline_optimization_enabled": _flag,
+    "commit_retries": _count,
+    "max_staleness": _seconds,
     "vend_input_storage_options": _flag,
     "vend_input_storage_options_refresh_interval_millis": _count,
 }
@@ -149,6 +165,12 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
 def _did_you_mean(name: str) -> str:
     known = [*_PARSERS, STORAGE_PREFIX + "*"]
     close = difflib.get_close_matches(name, known, n=1)
-    if not close and name in ("region", "endpoint", "access_key_id", "secret_access_key", "allow_http"):
+    if not close and name in (
+        "region",
+        "endpoint",
+        "access_key_id",
+        "secret_access_key",
+        "allow_http",
+    ):
         close = [STORAGE_PREFIX + name]
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

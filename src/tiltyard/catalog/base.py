@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from tiltyard import names
+from tiltyard.catalog.manifest.rows import Row
 from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
 from tiltyard.names import NamespaceId, TableId
 
@@ -59,10 +60,8 @@ class Catalog(Protocol):
     def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
         """The properties of a namespace. NamespaceNotFoundError."""
 
-    def drop_namespace(
-        self, namespace: NamespaceId, behaviour: DropBehaviour
-    ) -> Mapping[str, str]:
-        """Remove a namespace and return its properties. NamespaceNotEmptyError."""
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
+        """Remove a namespace; its row, then the rows below it. NamespaceNotEmptyError."""
 
     def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
         """Names of the tables of one namespace, sorted."""

@@ -82,7 +82,9 @@ class DirectoryCatalog:
         """One listing, whatever the number of tables."""
         only_root(namespace)
         listing = self._store.list()
-        hidden = {names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)}
+        hidden = {
+            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
+        }
         found = (names.table_name(directory) for directory in listing.directories)
         return sorted(name for name in found if name is not None and name not in hidden)
 
@@ -167,5 +169,7 @@ def no_properties(properties: Mapping[str, str]) -> None:
 def why_hidden(spot: Spot) -> str | None:
     """The hint for a table that is there and not visible."""
     if spot.marker.state is State.DEREGISTERED or spot.hidden_by_peer:
-        return f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
+        return (
+            f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
+        )
     return None

@@ -33,6 +33,7 @@ class State(StrEnum):
 
     LIVE = "live"
     DEREGISTERED = "deregistered"
+    MOVED = "moved"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Marker:
     nonce: str = ""
     generation: str | None = None
     table: str | None = None
+    moved_to: str | None = None
     protected: bool = False
     unknown: Mapping[str, Any] = field(default_factory=dict)
     tag: Tag | None = None
@@ -73,13 +75,15 @@ def read(store: Store, name: str) -> Marker:
     return replace(decode(blob.body, key), tag=blob.tag)
 
 
-def swap(store: Store, name: str, current: Marker, state: State, world: World, **fields: Any) -> Marker:
+def swap(
+    store: Store, name: str, current: Marker, state: State, world: World, **fields: Any
+) -> Marker:
     """Move a marker from the state that was read to another: one compare-and-swap.
 
     The loser of a race gets ConcurrentModificationError and has changed nothing.
     """
     key = names.marker_key(name)
-    kept = replace(current, **{"generation": None, **fields})
+    kept = replace(current, **{"generation": None, "moved_to": None, **fields})
     following = replace(kept, state=state, nonce=world.token(NONCE_DIGITS), table=name)
     body = encode(following)
     try:
@@ -118,6 +122,8 @@ def encode(marker: Marker) -> bytes:
         return _padded(fields, LIVE_BYTES)
     fields["generation"] = marker.generation
     fields["table"] = marker.table
+    if marker.moved_to is not None:
+        fields["moved_to"] = marker.moved_to
     return _padded({**marker.unknown, **fields}, HIDDEN_BYTES)
 
 
@@ -137,6 +143,7 @@ def decode(body: bytes, key: str) -> Marker:
             nonce=fields.pop("nonce", ""),
             generation=fields.pop("generation", None),
             table=fields.pop("table", None),
+            moved_to=fields.pop("moved_to", None),
             protected=bool(fields.pop("protected", False)),
             unknown=fields,
         )

@@ -19,7 +19,11 @@ from tiltyard.errors import ConcurrentModificationError, translate
 from tiltyard.settings import Settings
 from tiltyard.store import Store
 
-LATEST = None
+STORAGE_VERSION = "2.2"
+MOST_ROWS_PER_FILE = 1024 * 1024
+
+# What pylance raises, for whatever reason; the text tells more.
+FAILURES = (OSError, ValueError, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,12 @@ class Lance:
         self._root = settings.root
         self._options = dict(settings.storage) or None
         self._secrets = settings.secrets
-        self._session = lance.Session()
+        self._session = lance.Session()  # type: ignore[attr-defined]
 
     def uri(self, location: str) -> str:
         return names.uri(self._root, location)
 
-    def open(self, location: str, version: int | str | None = LATEST) -> lance.LanceDataset:
+    def open(self, location: str, version: int | str | None = None) -> lance.LanceDataset:
         """Open a table at its latest version, a version number, or a tag."""
         return lance.dataset(
             self.uri(location),
@@ -62,50 +66,79 @@ class Lance:
             session=self._session,
         )
 
-    def stage(self, location: str, data: pa.Table | pa.RecordBatchReader) -> Staged:
-        """Write data files under fresh random names. Nothing refers to them yet."""
+    def stage(
+        self,
+        location: str,
+        data: pa.Table,
+        onto: lance.LanceDataset | None = None,
+        *,
+        stable_row_ids: bool = True,
+        rows_per_file: int = MOST_ROWS_PER_FILE,
+    ) -> Staged:
+        """Write data files under fresh random names. Nothing refers to them yet.
+
+        `onto` is the table that they are for, open; without it they are for a table that does
+        not exist, and LostRaceError says that it does.
+        """
         try:
             fragments = write_fragments(
                 data,
-                self.uri(location),
-                mode="overwrite",  # "create" would look for a table first, and refuse ours
-                enable_stable_row_ids=True,
+                self.uri(location) if onto is None else onto,
+                mode="create" if onto is None else "overwrite",
+                max_rows_per_file=rows_per_file,
+                data_storage_version=STORAGE_VERSION if onto is None else None,
+                enable_stable_row_ids=stable_row_ids,
                 storage_options=self._options,
                 session=self._session,
             )
-        except (OSError, ValueError, RuntimeError) as error:
+        except FAILURES as error:
+            if onto is None and "already exists" in str(error):
+                raise LostRaceError(f"{location} was written by another process") from error
             raise translate(error, f"write the data of {location}", self._secrets) from error
         return Staged(location, data.schema, fragments)
 
-    def commit(self, staged: Staged, base: int, properties: dict[str, str] | None = None) -> int:
-        """Make the staged files version `base + 1` of the table, or nothing.
+    def commit(
+        self,
+        staged: Staged,
+        onto: lance.LanceDataset | None = None,
+        *,
+        keep: Sequence[FragmentMetadata] = (),
+        stable_row_ids: bool = True,
+    ) -> lance.LanceDataset:
+        """Make the staged files, and the kept fragments, the next version of the table, or nothing.
 
-        A strict compare-and-swap: it never rebases, so LostRaceError means that version `base + 1`
-        is another's. Any other error leaves it open whether the commit landed.
+        A strict compare-and-swap on the version that `onto` has open: it never rebases, so
+        LostRaceError means that the next version is another's. Any other error leaves it open
+        whether the commit landed. Two requests with `onto`, three without.
         """
-        operation = lance.LanceOperation.Overwrite(staged.schema, staged.fragments)
-        transaction = lance.Transaction(base, operation, transaction_properties=properties or {})
+        base = 0 if onto is None else onto.version
+        operation = lance.LanceOperation.Overwrite(staged.schema, [*keep, *staged.fragments])
+        transaction = lance.Transaction(base, operation)
         try:
             return lance.LanceDataset.commit(
-                self.uri(staged.location),
+                self.uri(staged.location) if onto is None else onto,
                 transaction,
                 storage_options=self._options,
                 max_retries=0,
                 enable_v2_manifest_paths=True,
-                enable_stable_row_ids=True,
-            ).version
-        except (OSError, ValueError, RuntimeError) as error:
+                enable_stable_row_ids=stable_row_ids,
+            )
+        except FAILURES as error:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
 
-    def _settle(self, location: str, version: int, uuid: str, error: Exception) -> int:
+    def _settle(
+        self, location: str, version: int, uuid: str, error: Exception
+    ) -> lance.LanceDataset:
         """Find out whose the version is. Only another's proves that ours can't come any more."""
         try:
-            landed = self.open(location, version).read_transaction(version)
-        except (OSError, ValueError, RuntimeError):
-            raise translate(error, f"commit version {version} of {location}", self._secrets) from error
-        if landed is not None and landed.uuid == uuid:
-            return version
-        raise LostRaceError(f"version {version} of {location} was written by another process") from error
+            landed = self.open(location, version)
+            written_by = landed.read_transaction(version)
+        except FAILURES:
+            doing = f"commit version {version} of {location}"
+            raise translate(error, doing, self._secrets) from error
+        if written_by is not None and written_by.uuid == uuid:
+            return landed
+        raise LostRaceError(f"version {version} of {location} is another process's") from error
 
 
 def discard(store: Store, staged: Staged) -> None:

@@ -1,57 +1,198 @@
-"""Hiding a table without touching its data, and showing it again: the marker of a V1 location.
+"""Which names a table goes by: register, deregister, rename. Its data is never touched.
 
-Each is one compare-and-swap. The nested file for Lance's own clients follows a hide and precedes
-a show, so that a crash in between leaves them seeing more than we do, never a lost table.
+The arbiter follows the location. A table in a directory of its own is moved by one commit of the
+manifest. A table at a V1 location is moved by its marker, one compare-and-swap; its row is an
+index that follows. The nested file for Lance's own clients is written after a hide and removed
+before a show, so that a crash in between leaves them seeing more than we do, never a lost table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
 from tiltyard import names
 from tiltyard.catalog import marker
-from tiltyard.catalog.base import RegisterMode, Table, already_exists, no_such_table
-from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
-from tiltyard.catalog.marker import State
-from tiltyard.errors import InvalidInputError
+from tiltyard.catalog.base import Catalog, RegisterMode, Table, already_exists, no_such_table
+from tiltyard.catalog.directory import DirectoryCatalog, Spot, no_properties, why_hidden
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
+from tiltyard.catalog.manifest.rows import MOVED, check_properties
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TiltyardError,
+    UnsupportedOperationError,
+)
 from tiltyard.names import TableId
 from tiltyard.store import Store
 from tiltyard.world import World
 
 
-def deregister(catalog: DirectoryCatalog, store: Store, world: World, table: TableId) -> Table:
-    """Hide a table. Four requests."""
-    store.require_conditions()
-    spot = catalog.look(table)
-    if not spot.is_visible:
-        raise no_such_table(table, hint=why_hidden(spot))
-    location = names.table_directory(spot.name)
-    generation = world.generation()
-    marker.swap(store, spot.name, spot.marker, State.DEREGISTERED, world, generation=generation)
-    store.put(f"{location}/{names.DEREGISTERED}", marker.nested_body(generation))
-    return Table(table, location)
+class Registrar:
+    """Gives tables of one catalog their names. `manifest` is None in directory mode."""
 
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        catalog: Catalog,
+        directory: DirectoryCatalog,
+        manifest: ManifestCatalog | None,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._catalog = catalog
+        self._directory = directory
+        self._manifest = manifest
 
-def register(
-    catalog: DirectoryCatalog,
-    store: Store,
-    world: World,
-    table: TableId,
-    location: str,
-    mode: RegisterMode,
-) -> Table:
-    """Show a hidden table again. Its location is its name, so no other can be registered."""
-    spot = catalog.look(table)
-    expected = names.table_directory(spot.name)
-    if location != expected:
-        raise InvalidInputError(
-            f"in directory mode {names.display(table)} can only be at '{expected}', not '{location}'",
-            hint="open the catalog with manifest_enabled=true to register other locations",
+    # -- deregister
+
+    def deregister(self, table: TableId) -> Table:
+        """Take a name away and keep the data. The answer tells where it lies."""
+        self._store.require_conditions()
+        found = self._catalog.find(table)
+        name = names.table_name(found.location)
+        if name is None:
+            assert self._manifest is not None
+            row = self._manifest.submit(edits.remove_table(table, found.location)).answer
+            return as_table(row)
+        self._hide(name, table)
+        if self._manifest is not None:
+            self._manifest.submit(edits.forget_table(table, found.location))
+        return found
+
+    def _hide(self, name: str, table: TableId) -> None:
+        spot = self._directory.look((name,))
+        if spot.is_empty or spot.marker.state is State.DEREGISTERED:
+            raise no_such_table(table, hint=why_hidden(spot))
+        generation = self._world.generation()
+        marker.swap(
+            self._store, name, spot.marker, State.DEREGISTERED, self._world, generation=generation
         )
-    if spot.is_empty:
-        raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-    if spot.is_visible and mode is RegisterMode.CREATE:
-        raise already_exists(table)
-    store.require_conditions()
-    store.delete(f"{location}/{names.DEREGISTERED}")
-    if spot.marker.hides:
-        marker.swap(store, spot.name, spot.marker, State.LIVE, world)
-    return spot.as_table()
+        nested = f"{names.table_directory(name)}/{names.DEREGISTERED}"
+        self._store.put(nested, marker.nested_body(generation))
+
+    # -- register
+
+    def register(
+        self, table: TableId, location: str, mode: RegisterMode, properties: Mapping[str, str]
+    ) -> Table:
+        """Give a name to a Lance table that lies inside the root and has none."""
+        if self._manifest is None:
+            no_properties(properties)
+        check_properties(properties)
+        name = names.table_name(location)
+        if name is not None or self._manifest is None:
+            return self._register_directory(table, location, mode, properties)
+        if names.VERSIONS_DIRECTORY not in self._store.list(location).directories:
+            raise InvalidInputError(f"there is no Lance table at '{location}' to register")
+        if location.startswith((names.RESERVED_PREFIX, ".")):
+            raise InvalidInputError(f"'{location}' is the catalog's own")
+        if mode is RegisterMode.CREATE and self._catalog.occupant(table) is not None:
+            raise already_exists(table)
+        placed = Table(table, location, only_declared=False, properties=dict(properties))
+        insert = edits.add_table if mode is RegisterMode.CREATE else edits.replace_table
+        self._manifest.submit(insert(as_row(placed)))
+        return placed
+
+    def _register_directory(
+        self, table: TableId, location: str, mode: RegisterMode, properties: Mapping[str, str]
+    ) -> Table:
+        """A V1 location is a name, so it can be shown again under that name only."""
+        expected = names.table_directory(table[-1])
+        if len(table) > 1 and self._manifest is None:
+            self._directory.look(table)  # says that there are no child namespaces
+        if len(table) > 1 or location != expected:
+            raise InvalidInputError(
+                f"{names.display(table)} can't be registered at '{location}'",
+                hint="a directory '<name>.lance' belongs to the root table of that name; "
+                "register it there, and rename it",
+            )
+        spot = self._directory.look(table)
+        if spot.is_empty:
+            raise InvalidInputError(f"there is no Lance table at '{location}' to register")
+        if spot.marker.state is State.MOVED and self._has_arrived(spot):
+            owner = names.display(names.split_object_id(spot.marker.moved_to or ""))
+            raise InvalidInputError(f"'{location}' belongs to {owner} now")
+        if spot.is_visible and mode is RegisterMode.CREATE:
+            raise already_exists(table)
+        self._show(spot)
+        placed = replace(spot.as_table(), properties=dict(properties) if self._manifest else None)
+        if self._manifest is not None:
+            self._manifest.submit(edits.replace_table(as_row(placed)))
+        return placed
+
+    def _show(self, spot: Spot) -> None:
+        self._store.require_conditions()
+        self._store.delete(f"{names.table_directory(spot.name)}/{names.DEREGISTERED}")
+        if spot.marker.hides:
+            marker.swap(self._store, spot.name, spot.marker, State.LIVE, self._world)
+
+    # -- rename
+
+    def rename(self, table: TableId, target: TableId) -> Table:
+        """Move a table to a free name, across namespaces too. Its bytes do not move."""
+        if self._manifest is None:
+            raise UnsupportedOperationError(
+                "in directory mode a table's directory is its name, so it can't be renamed",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        self._store.require_conditions()
+        found = self._catalog.find(table)
+        if self._catalog.occupant(target) is not None:
+            raise already_exists(target)
+        name = names.table_name(found.location)
+        if name is None or (name,) != table:
+            row = self._manifest.submit(edits.rename_table(table, target, found.location)).answer
+            return as_table(row)
+        return self._move(name, found, target)
+
+    def _move(self, name: str, found: Table, target: TableId) -> Table:
+        """Rename a table at its V1 location: the marker hands it over to the row of the new name.
+
+        The row counts only while the marker names its nonce, so the swap back undoes the move
+        whatever a stalled process still writes; that process looks again and finds out.
+        """
+        assert self._manifest is not None
+        spot = self._directory.look((name,))
+        if not spot.is_visible:
+            raise no_such_table(found.id, hint=why_hidden(spot))
+        moved = marker.swap(
+            self._store,
+            name,
+            spot.marker,
+            State.MOVED,
+            self._world,
+            generation=self._world.generation(),
+            moved_to=names.object_id(target),
+        )
+        renamed = replace(found, id=target)
+        row = as_row(renamed, **{MOVED: moved.nonce})
+        try:
+            self._manifest.submit(
+                edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
+            )
+        except TiltyardError:
+            self._undo(name, moved)
+            raise
+        if marker.read(self._store, name).nonce != moved.nonce:
+            self._manifest.submit(edits.forget_table(target, found.location))
+            raise ConcurrentModificationError(
+                f"the rename of {names.display(found.id)} was undone by another process"
+            )
+        nested = f"{found.location}/{names.DEREGISTERED}"
+        self._store.put(nested, marker.nested_body(moved.generation or ""))
+        return renamed
+
+    def _undo(self, name: str, moved: Marker) -> None:
+        with suppress(ConcurrentModificationError):  # then another process has undone it
+            marker.swap(self._store, name, moved, State.LIVE, self._world)
+
+    def _has_arrived(self, spot: Spot) -> bool:
+        """Whether the row that a table was handed to is there; a crash may have come between."""
+        assert self._manifest is not None
+        target = names.split_object_id(spot.marker.moved_to or "")
+        return bool(target) and self._manifest.look_up(self._manifest.read(), target) is not None

@@ -52,7 +52,7 @@ class Listing:
 
 
 class Outcome(Exception):
-    """What a store says instead of "done". Not an error for the user until a caller makes it one."""
+    """What a store says instead of "done". Whether that is an error is for the caller to say."""
 
     def __init__(self, key: str, detail: str = "") -> None:
         super().__init__(key, detail)
@@ -63,19 +63,19 @@ class Outcome(Exception):
         return f"{self.key}: {self.detail}" if self.detail else self.key
 
 
-class NotThere(Outcome):  # noqa: N818 - an outcome, not an error
+class NotThere(Outcome):
     """No object has this key."""
 
 
-class AlreadyThere(Outcome):  # noqa: N818
+class AlreadyThere(Outcome):
     """`put_new` found an object with this key; it was left alone."""
 
 
-class Changed(Outcome):  # noqa: N818
+class Changed(Outcome):
     """`replace` found another state than the one it was given; it was left alone."""
 
 
-class Ambiguous(Outcome):  # noqa: N818
+class Ambiguous(Outcome):
     """The write may or may not have happened, or may still happen later. Look before going on."""
 
 
@@ -107,16 +107,22 @@ class Store(Protocol):
         """Every object below `prefix`, at any depth, lazily. One request per 1,000 objects."""
 
     def put_new(self, key: str, body: bytes) -> Tag:
-        """Create an object if none has this key, atomically. One request. AlreadyThere, Ambiguous."""
+        """Create an object if no other has this key, atomically. One request.
 
-    def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
-        """Swap an object if it is still in the state `tag`, atomically. One request. Changed, Ambiguous.
-
-        An object that is gone counts as changed.
+        AlreadyThere, Ambiguous.
         """
 
-    def put(self, key: str, body: bytes) -> Tag:
-        """Write an object whatever was there. One request. Only for keys that nobody else writes."""
+    def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
+        """Swap an object if it is still in the state `tag`, atomically. One request.
+
+        Changed, also for an object that is gone. Ambiguous.
+        """
+
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        """Write an object whatever was there. One request. Only for keys that nobody else writes.
+
+        `durable=False` is for what may as well be missing after a power cut.
+        """
 
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is fine. One request."""

@@ -8,7 +8,9 @@ by `settle`, which can tell the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -37,14 +39,26 @@ T = TypeVar("T")
 _BULK = 1_000
 
 # Options that obstore takes for its HTTP client, under the names that Lance uses for them.
-_CLIENT_OPTIONS = frozenset(
-    "allow_http allow_invalid_certificates connect_timeout default_content_type http1_only "
-    "http2_only pool_idle_timeout pool_max_idle_per_host proxy_url timeout user_agent".split()
-)
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "default_content_type",
+    "http1_only",
+    "http2_only",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_url",
+    "timeout",
+    "user_agent",
+}
 # Options that are Lance's own and mean nothing to a plain object store.
-_LANCE_ONLY = frozenset(
-    "download_retry_count client_max_retries client_retry_timeout object_store_cache_size".split()
-)
+_LANCE_ONLY = {
+    "download_retry_count",
+    "client_max_retries",
+    "client_retry_timeout",
+    "object_store_cache_size",
+}
 
 
 class CloudStore:
@@ -128,21 +142,19 @@ class CloudStore:
         except AlreadyThere as conflict:  # how obstore reads a 409, whatever was asked
             raise Changed(key, "another write was under way") from conflict
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         return self._reading(lambda: self._write(key, body, "overwrite"), "write", key)
 
     def delete(self, key: str) -> None:
-        try:
+        with suppress(NotThere):
             self._reading(lambda: obstore.delete(self._store, self._path(key)), "delete", key)
-        except NotThere:
-            pass
 
     def delete_many(self, keys: Iterable[str], progress: Progress | None = None) -> int:
         deleted = 0
         for batch in _batches(keys, _BULK):
             paths = [self._path(key) for key in batch]
             try:
-                self._reading(lambda paths=paths: obstore.delete(self._store, paths), "delete", batch[0])
+                self._reading(partial(obstore.delete, self._store, paths), "delete", batch[0])
             except NotThere:  # Azure and GCS mind a missing one: then one by one
                 for key in batch:
                     self.delete(key)
@@ -160,7 +172,9 @@ class CloudStore:
 
     def _write(self, key: str, body: bytes, mode: Any) -> Tag:
         try:
-            return _tag(obstore.put(self._store, self._path(key), body, mode=mode, use_multipart=False))
+            return _tag(
+                obstore.put(self._store, self._path(key), body, mode=mode, use_multipart=False)
+            )
         except failures.AlreadyExistsError as error:
             raise AlreadyThere(key) from error
         except failures.PreconditionError as error:
@@ -185,7 +199,7 @@ class CloudStore:
     def _explain(self, error: Exception, verb: str, key: str) -> Exception:
         text = str(error)
         missing = isinstance(error, failures.NotFoundError | FileNotFoundError)
-        if missing and "NoSuchBucket" not in text and "ContainerNotFound" not in text:
+        if missing and "<Code>NoSuchBucket" not in text and "<Code>ContainerNotFound" not in text:
             return NotThere(key)
         return translate(error, f"{verb} {key or 'the root'} in {self._root}", self._secrets)
 

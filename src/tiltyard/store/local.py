@@ -116,7 +116,9 @@ class LocalStore:
             if settled:
                 self._first[prefix] = (state, entry)
             return entry
-        raise ServiceUnavailableError(f"could not list {prefix}: it changed {_TRIES} times meanwhile")
+        raise ServiceUnavailableError(
+            f"could not list {prefix}: it changed {_TRIES} times meanwhile"
+        )
 
     def _has_stood_still(self, prefix: str, state: _State) -> bool:
         now = time.monotonic_ns()
@@ -147,20 +149,24 @@ class LocalStore:
                 raise Changed(key)
             return self._overwrite(key, body)
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        if not durable:
+            return self._jot_down(key, body)
         with self._locked(key):
             return self._overwrite(key, body)
 
     def delete(self, key: str) -> None:
         # Under the lock, or a swap that has just compared would bring the object back.
         path = self._path(key)
-        if os.path.lexists(path) and not os.path.isdir(path):
-            with self._locked(key):
-                try:
-                    os.unlink(path)
-                except OSError as error:
-                    if error.errno not in _MISSING:
-                        raise self._explain(error, "delete", key) from error
+        if not os.path.lexists(path) or os.path.isdir(path):
+            return
+        with self._locked(key):
+            try:
+                os.unlink(path)
+            except OSError as error:
+                if error.errno in _MISSING:
+                    return
+                raise self._explain(error, "delete", key) from error
         self._prune(key)
 
     def delete_many(self, keys: Iterable[str], progress: Progress | None = None) -> int:
@@ -183,6 +189,17 @@ class LocalStore:
             self._into_place(os.replace, temporary, key)
         return _tag(body)
 
+    def _jot_down(self, key: str, body: bytes) -> Tag:
+        """Neither atomic nor synced: a fraction of the time of a write that is."""
+        path = self._path(key)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(body)
+        except OSError as error:
+            raise self._refused(error, key) from error
+        return _tag(body)
+
     @contextmanager
     def _written(self, key: str, body: bytes) -> Iterator[str]:
         """The bytes, on the disk, under a name of their own; gone again afterwards."""
@@ -202,6 +219,7 @@ class LocalStore:
     def _into_place(self, move: Callable[[str, str], None], temporary: str, key: str) -> None:
         path = self._path(key)
         folder = os.path.dirname(path)
+        is_new = False
         for _ in range(_TRIES):
             try:
                 move(temporary, path)
@@ -209,14 +227,18 @@ class LocalStore:
             except FileExistsError as error:
                 raise AlreadyThere(key) from error
             except FileNotFoundError:
+                is_new = True
                 with suppress(FileNotFoundError):
-                    _make_folders(folder)
+                    os.makedirs(folder, exist_ok=True)
         else:
             raise ServiceUnavailableError(
                 f"could not write {key}: its folder was removed {_TRIES} times meanwhile"
             )
         with suppress(FileNotFoundError):  # deleted by another since, and the folder pruned
             _sync(folder)
+            while is_new and folder != self._root:
+                folder = os.path.dirname(folder)
+                _sync(folder)
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -235,13 +257,13 @@ class LocalStore:
         path = f"{self._root}/{PRIVATE}/{room}"
         if not os.path.isdir(path):
             try:
-                _make_folders(path)
+                _make_durable_folders(path)
             except OSError as error:
                 raise self._refused(error, f"{PRIVATE}/{room}") from error
         return path
 
     def _prune(self, key: str) -> None:
-        """Empty folders are not directories here, so none is left behind. rmdir spares the others."""
+        """Empty folders are not directories here, so none stays behind. rmdir spares the others."""
         with suppress(OSError):
             while "/" in key:
                 key = key.rpartition("/")[0]
@@ -293,7 +315,7 @@ def _holds_something(item: os.DirEntry[str]) -> bool:
         return True
 
 
-def _make_folders(folder: str) -> None:
+def _make_durable_folders(folder: str) -> None:
     """Make the missing folders, each durable in the one above it."""
     missing = []
     while not os.path.isdir(folder):

@@ -107,4 +107,6 @@ def _read(store: Store, key: str) -> Blob | None:
 
 
 def _gave_up(verb: str, key: str, retry: Retry) -> ServiceUnavailableError:
-    return ServiceUnavailableError(f"could not {verb} {key}: no clear answer in {retry.attempts} tries")
+    return ServiceUnavailableError(
+        f"could not {verb} {key}: no clear answer in {retry.attempts} tries"
+    )

@@ -17,12 +17,12 @@ from tiltyard.catalog.pylance import Lance, LostRaceError, discard
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotFoundError,
     TableAlreadyExistsError,
 )
 from tiltyard.names import TableId
 from tiltyard.store import Retry, Store
-
-NOTHING = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TableWriter:
         try:
             version = self._first_version(placed, rows)
             if existing is None:
-                self._catalog.publish(placed)
+                self._publish(placed)
         except TableAlreadyExistsError:
             winner = self._catalog.occupant(table)
             if mode is CreateMode.CREATE or winner is None:
@@ -64,12 +64,23 @@ class TableWriter:
         return Created(replace(placed, only_declared=False), version)
 
     def _first_version(self, placed: Table, rows: pa.Table) -> int:
-        staged = self._lance.stage(placed.location, rows)
         try:
-            return self._lance.commit(staged, base=NOTHING)
+            staged = self._lance.stage(placed.location, rows)
+        except LostRaceError as lost:
+            raise already_exists(placed.id) from lost
+        try:
+            return self._lance.commit(staged).version
         except LostRaceError as lost:
             discard(self._store, staged)
             raise already_exists(placed.id) from lost
+
+    def _publish(self, placed: Table) -> None:
+        try:
+            self._catalog.publish(placed)
+        except (TableAlreadyExistsError, NamespaceAlreadyExistsError, NamespaceNotFoundError):
+            if names.is_hashed_directory(placed.location):  # fresh, so everything in it is ours
+                self._store.delete_many(each.key for each in self._store.walk(placed.location))
+            raise
 
     def _create_again(self, table: Table, rows: pa.Table, mode: CreateMode) -> Created:
         if mode is CreateMode.CREATE:
@@ -77,10 +88,10 @@ class TableWriter:
         if mode is CreateMode.EXIST_OK:
             return Created(table, self._lance.open(table.location).version)
         for attempt in range(self._retry.attempts):
-            base = self._lance.open(table.location).version
-            staged = self._lance.stage(table.location, rows)
+            present = self._lance.open(table.location)
+            staged = self._lance.stage(table.location, rows, present)
             try:
-                return Created(table, self._lance.commit(staged, base))
+                return Created(table, self._lance.commit(staged, present).version)
             except LostRaceError:
                 discard(self._store, staged)  # and write again: names on a list must not come back
                 self._retry.pause(attempt)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from lance_namespace_urllib3_client.models import JsonArrowDataType, JsonArrowField, JsonArrowSchema
+from lance_namespace_urllib3_client.models.json_arrow_data_type import JsonArrowDataType
+from lance_namespace_urllib3_client.models.json_arrow_field import JsonArrowField
+from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
 
 _NAMES = {
     pa.string(): "utf8",

@@ -1,0 +1,147 @@
+"""Both catalogs on one directory: the manifest first, the directory second.
+
+Root tables lie at `<name>.lance`, where Lance's own clients and V1 clients see them; their rows in
+the manifest are an index, and the directory and its marker decide. A root table whose row points
+elsewhere (renamed, registered) is the manifest's. Everything below the root is the manifest's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tiltyard import names
+from tiltyard.catalog.base import CreateMode, DropBehaviour, Table, already_exists, no_such_table
+from tiltyard.catalog.directory import DirectoryCatalog, Spot, why_hidden
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.rows import Row, check_properties
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.marker import State
+from tiltyard.names import NamespaceId, TableId
+
+
+class CompatibleCatalog:
+    """The default: V1 and V2 together."""
+
+    def __init__(self, manifest: ManifestCatalog, directory: DirectoryCatalog) -> None:
+        self._manifest = manifest
+        self._directory = directory
+
+    # -- namespaces: the manifest's alone
+
+    def create_namespace(
+        self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        if len(namespace) == 1 and self._directory.look(namespace).is_visible:
+            raise already_exists(namespace)
+        return self._manifest.create_namespace(namespace, mode, properties)
+
+    def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
+        return self._manifest.describe_namespace(namespace)
+
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
+        return self._manifest.drop_namespace(namespace, behaviour)
+
+    def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
+        return self._manifest.list_namespaces(parent)
+
+    # -- tables
+
+    def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
+        """One request, and at the root one listing more."""
+        if namespace:
+            return self._manifest.list_tables(namespace)
+        return self._root_tables(self._manifest.read())
+
+    def list_all_tables(self) -> Sequence[str]:
+        """One request and one listing."""
+        snapshot = self._manifest.read()
+        below = [each for each in snapshot.table_ids() if names.DELIMITER in each]
+        return sorted([*self._root_tables(snapshot), *below])
+
+    def _root_tables(self, snapshot: Snapshot) -> list[str]:
+        """Directories that no row gives to another name, and rows that point elsewhere."""
+        taken = snapshot.unusual_locations()
+        visible = self._directory.list_tables(names.ROOT)
+        elsewhere = snapshot.root_tables_elsewhere()
+        if not taken and not elsewhere:
+            return list(visible)
+        kept = (name for name in visible if names.table_directory(name) not in taken)
+        return sorted({*kept, *elsewhere})
+
+    def find(self, table: TableId) -> Table:
+        """One request for a table of the manifest, three for a root table at its V1 location."""
+        if len(table) > 1:
+            return self._manifest.find(table)
+        snapshot = self._manifest.read()
+        row = snapshot.get(table[0])
+        if row is not None and not _is_index(row):
+            found = self._manifest.look_up(snapshot, table)
+            if found is None:
+                raise no_such_table(table)
+            return found
+        spot = self._directory.look(table)
+        if not spot.is_visible or names.table_directory(table[0]) in snapshot.unusual_locations():
+            raise no_such_table(table, hint=_why_missing(spot))
+        return _with_properties(spot.as_table(), row)
+
+    def occupant(self, table: TableId) -> Table | None:
+        """One request for a table of the manifest, three for a root table at its V1 location."""
+        if len(table) > 1:
+            return self._manifest.occupant(table)
+        row = self._manifest.read().get(table[0])
+        if row is not None and not _is_index(row):
+            return self._manifest.occupant(table)
+        spot = self._directory.look(table)
+        if spot.is_empty or spot.marker.state is State.MOVED:
+            return None
+        if not spot.is_visible:
+            raise already_exists(table, hint=why_hidden(spot))
+        return _with_properties(spot.as_table(), row)
+
+    def is_only_declared(self, table: Table) -> bool:
+        return self._manifest.is_only_declared(table)
+
+    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """At the root: eight requests, of which three look, one reserves and four index it."""
+        placed = self.place(table, properties)
+        if names.table_name(placed.location) is None:
+            return self._manifest.declare(table, properties)
+        if self.occupant(table) is not None:
+            raise already_exists(table)
+        self._directory.declare(table, {})
+        self.publish(placed)
+        return placed
+
+    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """A root table goes to `<name>.lance`, unless another name was given that directory."""
+        if len(table) > 1:
+            return self._manifest.place(table, properties)
+        check_properties(properties)
+        location = names.table_directory(table[0])
+        if location in self._manifest.read().unusual_locations():
+            return self._manifest.place(table, properties)
+        return Table(table, location, only_declared=True, properties=dict(properties))
+
+    def publish(self, table: Table) -> None:
+        row = as_row(table)
+        if _is_index(row):
+            self._manifest.submit(edits.index_table(row))
+        else:
+            self._manifest.publish(table)
+
+
+def _is_index(row: Row) -> bool:
+    """Whether a row only repeats what the directory says."""
+    return row.is_table and row.location == names.table_directory(row.object_id)
+
+
+def _with_properties(table: Table, row: Row | None) -> Table:
+    return Table(table.id, table.location, table.only_declared, row.properties if row else {})
+
+
+def _why_missing(spot: Spot) -> str | None:
+    if spot.marker.state is State.MOVED and spot.marker.moved_to is not None:
+        target = names.display(names.split_object_id(spot.marker.moved_to))
+        return f"it was renamed to {target}; if that is not there, register it again"
+    return why_hidden(spot)

@@ -1,0 +1,211 @@
+"""The V2 catalog: nested namespaces and tables as rows of `__manifest`.
+
+Reads come from a snapshot in memory that one request proves fresh. Writes are edits, committed in
+groups. A row at a V1 location is only an index of its table: the marker there decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tiltyard import names
+from tiltyard.catalog import marker
+from tiltyard.catalog.base import (
+    CreateMode,
+    DropBehaviour,
+    Table,
+    already_exists,
+    no_such_table,
+)
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.draft import Change, Edit
+from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.rows import MOVED, OURS, TABLE, Row, check_properties
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.marker import State
+from tiltyard.errors import InvalidInputError, NamespaceAlreadyExistsError
+from tiltyard.names import NamespaceId, TableId
+from tiltyard.store import Store
+from tiltyard.world import World
+
+# Keys of the manifest table's own metadata that are not properties of the root.
+_NOT_PROPERTIES = (OURS, "lance.")
+
+
+class ManifestCatalog:
+    """Every name is a row. Tables get a directory of their own, never used again."""
+
+    def __init__(
+        self, store: Store, table: ManifestTable, committer: Committer, world: World
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._committer = committer
+        self._world = world
+
+    # -- namespaces
+
+    def create_namespace(
+        self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """One request to look, three to commit."""
+        check_properties(properties)
+        if not namespace:
+            return self._create_root(mode, properties)
+        row = self.submit(
+            edits.create_namespace(namespace, mode, properties, self._world.now_ms())
+        ).answer
+        return dict(row.properties)
+
+    def _create_root(self, mode: CreateMode, properties: Mapping[str, str]) -> Mapping[str, str]:
+        """The root always exists; overwriting it replaces its properties and nothing else."""
+        if mode is CreateMode.CREATE:
+            raise NamespaceAlreadyExistsError("the root namespace always exists")
+        if mode is CreateMode.OVERWRITE:
+            for key in properties:
+                if key.startswith(_NOT_PROPERTIES):
+                    raise InvalidInputError(f"property {key!r} is reserved at the root")
+            if not self._table.exists():
+                self._table.create()
+            kept = self.describe_namespace(names.ROOT)
+            self._table.update_metadata({**dict.fromkeys(kept), **properties})
+        return self.describe_namespace(names.ROOT)
+
+    def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
+        """One request."""
+        if not namespace:
+            every = self._table.metadata()
+            return {k: v for k, v in every.items() if not k.startswith(_NOT_PROPERTIES)}
+        row = self.read().get(names.object_id(namespace))
+        if row is None or row.is_table:
+            raise edits.no_such_namespace(namespace)
+        return row.properties
+
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
+        """Remove a namespace: its row first, then, with Cascade, the rows that lay below it."""
+        if not namespace:
+            raise InvalidInputError("the root namespace can't be dropped")
+        dropped: Sequence[Row] = self.submit(edits.drop_namespace(namespace, behaviour)).answer
+        return dropped
+
+    def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
+        """One request."""
+        return self.existing(parent).children(parent).namespaces
+
+    # -- tables
+
+    def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
+        """One request."""
+        return self.existing(namespace).children(namespace).tables
+
+    def list_all_tables(self) -> Sequence[str]:
+        """One request."""
+        return self.read().table_ids()
+
+    def find(self, table: TableId) -> Table:
+        """One request; two for a table at a V1 location."""
+        snapshot = self.read()
+        found = self.look_up(snapshot, table)
+        if found is None:
+            self.check_namespace(snapshot, table[:-1])
+            raise no_such_table(table)
+        return found
+
+    def look_up(self, snapshot: Snapshot, table: TableId) -> Table | None:
+        """The table of a row that can be trusted."""
+        row = snapshot.get(names.object_id(table))
+        if row is None or not row.is_table or row.location is None or not self.is_trusted(row):
+            return None
+        return as_table(row)
+
+    def occupant(self, table: TableId) -> Table | None:
+        """One request; two for a table at a V1 location."""
+        snapshot = self.read()
+        self.check_namespace(snapshot, table[:-1])
+        row = snapshot.get(names.object_id(table))
+        if row is None:
+            return None
+        if not row.is_table:
+            raise edits.taken(row)
+        if self.is_trusted(row):
+            return as_table(row)
+        if MOVED not in row.metadata:
+            raise already_exists(table, hint="its directory is hidden by a marker")
+        # Left over from a rename that was undone. Nonces never come back, so it can never count.
+        assert row.location is not None
+        self.submit(edits.forget_table(table, row.location))
+        return None
+
+    def is_only_declared(self, table: Table) -> bool:
+        """One request, where finding the table did not tell."""
+        if table.only_declared is not None:
+            return table.only_declared
+        return names.VERSIONS_DIRECTORY not in self._store.list(table.location).directories
+
+    def is_trusted(self, row: Row) -> bool:
+        """A row at a V1 location counts as far as the marker there agrees. One request for such."""
+        name = names.table_name(row.location or "")
+        if name is None:
+            return True
+        present = marker.read(self._store, name)
+        if MOVED in row.metadata:
+            return present.state is State.MOVED and present.nonce == row.metadata[MOVED]
+        return not present.hides
+
+    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """Five requests: one to look, three to commit the row, one to mark the directory."""
+        return self.declare_all({table: properties})[0]
+
+    def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
+        """Declare any number of tables in one commit: all of them, or none.
+
+        The row comes first, so that the loser of a race has written nothing.
+        """
+        placed = [self.place(table, properties) for table, properties in tables.items()]
+        self._store.require_conditions()
+        self.submit(edits.all_of([edits.add_table(as_row(each)) for each in placed]))
+        for each in placed:
+            body = marker.NESTED_BODY + b" " + self._world.token(16).encode()
+            self._store.put(f"{each.location}/{names.RESERVATION}", body, durable=False)
+        return placed
+
+    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        check_properties(properties)
+        location = names.hashed_directory(table, self._world.token(8))
+        return Table(table, location, only_declared=True, properties=dict(properties))
+
+    def publish(self, table: Table) -> None:
+        """One request to look, three to commit."""
+        self.submit(edits.add_table(as_row(table)))
+
+    # -- for the other rooms
+
+    def read(self) -> Snapshot:
+        return self._table.read()
+
+    def existing(self, namespace: NamespaceId) -> Snapshot:
+        """A snapshot in which a namespace exists."""
+        snapshot = self.read()
+        self.check_namespace(snapshot, namespace)
+        return snapshot
+
+    def check_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> None:
+        if namespace:
+            row = snapshot.get(names.object_id(namespace))
+            if row is None or row.is_table:
+                raise edits.no_such_namespace(namespace)
+
+    def submit(self, edit: Edit) -> Change:
+        self._store.require_conditions()
+        return self._committer.submit(edit)
+
+
+def as_table(row: Row) -> Table:
+    assert row.location is not None
+    return Table(row.id, row.location, properties=row.properties)
+
+
+def as_row(table: Table, **metadata: str) -> Row:
+    kept = {**(table.properties or {}), **metadata}
+    return Row(names.object_id(table.id), TABLE, table.location, kept)

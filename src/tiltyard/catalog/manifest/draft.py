@@ -1,0 +1,106 @@
+"""Changes on top of a snapshot: what the members of one commit see of each other.
+
+An edit is a pure function of a draft. It answers with a change or raises, and a change is applied
+whole, so one bad member of a group leaves no trace in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tiltyard import names
+from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.names import DELIMITER, NamespaceId
+
+
+@dataclass(frozen=True)
+class Change:
+    """Ids to remove, rows to add (after that), and what to tell the caller."""
+
+    remove: tuple[str, ...] = ()
+    add: tuple[Row, ...] = ()
+    answer: Any = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.remove or self.add)
+
+
+class Draft:
+    """A snapshot, and the changes of the edits so far."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self.base = base
+        self.added: dict[str, Row] = {}
+        self.removed: set[str] = set()
+        self._owners: dict[str, list[str]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.added or self.removed)
+
+    def copy(self) -> Draft:
+        twin = Draft(self.base)
+        twin.added, twin.removed = dict(self.added), set(self.removed)
+        twin._owners = {directory: list(ids) for directory, ids in self._owners.items()}
+        return twin
+
+    def apply(self, change: Change) -> None:
+        for identifier in change.remove:
+            if self.added.pop(identifier, None) is None:
+                self.removed.add(identifier)
+        for row in change.add:
+            self.added[row.object_id] = row
+            if row.location:
+                directory = names.top_directory(row.location)
+                self._owners.setdefault(directory, []).append(row.object_id)
+
+    def get(self, identifier: str) -> Row | None:
+        if identifier in self.added:
+            return self.added[identifier]
+        return None if identifier in self.removed else self.base.get(identifier)
+
+    def below(self, namespace: NamespaceId) -> list[Row]:
+        """Every row inside a namespace, at any depth."""
+        prefix = names.object_id(namespace) + DELIMITER
+        kept = [row for row in self.base.below(namespace) if row.object_id not in self.removed]
+        new = [row for identifier, row in self.added.items() if identifier.startswith(prefix)]
+        return kept + new
+
+    def holds_any(self, namespace: NamespaceId) -> bool:
+        if not self.removed:
+            prefix = names.object_id(namespace) + DELIMITER
+            return self.base.holds_any(namespace) or any(
+                identifier.startswith(prefix) for identifier in self.added
+            )
+        return bool(self.below(namespace))
+
+    def owner(self, location: str) -> str | None:
+        """The id that owns a location, or one inside or around it. Locations are owned once."""
+        directory = names.top_directory(location)  # overlapping locations share it
+        for identifier in (
+            *_natural_owners(directory),
+            *self.base.unusual_owners(directory),
+            *self._owners.get(directory, ()),
+        ):
+            row = self.get(identifier)
+            if row is not None and row.location and names.overlaps(row.location, location):
+                return identifier
+        return None
+
+
+def _natural_owners(directory: str) -> list[str]:
+    """The ids whose own location a directory can be: it follows from its name."""
+    owners = []
+    name = names.table_name(directory)
+    if name is not None:
+        owners.append(name)
+    if names.is_hashed_directory(directory):
+        owners.append(directory[9:])
+    return owners
+
+
+Edit = Callable[[Draft], Change]

@@ -1,0 +1,216 @@
+"""What can be done to the manifest: each edit checks a draft and answers with a change, or raises.
+
+Pure functions. The committer replays them on a newer snapshot after a lost race, so whatever an
+edit found true is true of the commit that carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tiltyard import names
+from tiltyard.catalog.base import CreateMode, DropBehaviour, already_exists, no_such_table
+from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.rows import CREATED_AT, NAMESPACE, Row
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TiltyardError,
+)
+from tiltyard.names import NamespaceId, TableId
+
+
+def create_namespace(
+    namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str], now_ms: int
+) -> Edit:
+    """Make a namespace; the answer is its row."""
+    row = Row(names.object_id(namespace), NAMESPACE, None, {**properties, CREATED_AT: str(now_ms)})
+
+    def edit(draft: Draft) -> Change:
+        require_namespace(draft, namespace[:-1])
+        existing = draft.get(row.object_id)
+        if existing is None:
+            return Change(add=(row,), answer=row)
+        if existing.is_table or mode is CreateMode.CREATE:
+            raise taken(existing)
+        if mode is CreateMode.EXIST_OK:
+            return Change(answer=existing)
+        if draft.holds_any(namespace):
+            raise NamespaceNotEmptyError(
+                f"namespace {names.display(namespace)} is not empty, so it can't be replaced",
+                hint="drop it with behavior=Cascade first",
+            )
+        return Change(remove=(row.object_id,), add=(row,), answer=row)
+
+    return edit
+
+
+def drop_namespace(namespace: NamespaceId, behaviour: DropBehaviour) -> Edit:
+    """Remove a namespace; the answer is its row and, with Cascade, every row below it."""
+
+    def edit(draft: Draft) -> Change:
+        row = require_namespace(draft, namespace)
+        assert row is not None, "the root has no row"
+        below = draft.below(namespace)
+        if below and behaviour is DropBehaviour.RESTRICT:
+            raise NamespaceNotEmptyError(
+                f"namespace {names.display(namespace)} holds {len(below)} tables or namespaces",
+                hint="drop them first, or use behavior=Cascade",
+            )
+        gone = (row, *below)
+        return Change(remove=tuple(each.object_id for each in gone), answer=gone)
+
+    return edit
+
+
+def add_table(row: Row) -> Edit:
+    """Publish a table under a free name in a namespace that exists."""
+
+    def edit(draft: Draft) -> Change:
+        require_namespace(draft, row.id[:-1])
+        existing = draft.get(row.object_id)
+        if existing is not None:
+            raise taken(existing)
+        require_unowned(draft, row)
+        return Change(add=(row,), answer=row)
+
+    return edit
+
+
+def index_table(row: Row) -> Edit:
+    """Note a table whose directory is its arbiter: a row that is there already will do."""
+
+    def edit(draft: Draft) -> Change:
+        existing = draft.get(row.object_id)
+        if existing is None:
+            return Change(add=(row,), answer=row)
+        if not existing.is_table:
+            raise taken(existing)
+        return Change(answer=existing)
+
+    return edit
+
+
+def replace_table(row: Row) -> Edit:
+    """Point a name to another location; what lay at the old one is no longer registered."""
+
+    def edit(draft: Draft) -> Change:
+        require_namespace(draft, row.id[:-1])
+        existing = draft.get(row.object_id)
+        if existing is not None and not existing.is_table:
+            raise taken(existing)
+        require_unowned(draft, row)
+        gone = (row.object_id,) if existing is not None else ()
+        return Change(remove=gone, add=(row,), answer=row)
+
+    return edit
+
+
+def remove_table(table: TableId, location: str | None = None) -> Edit:
+    """Take a table out; the answer is its row. With a location, only if it is still there."""
+
+    def edit(draft: Draft) -> Change:
+        row = require_table(draft, table)
+        if location is not None and row.location != location:
+            raise ConcurrentModificationError(
+                f"table {names.display(table)} was replaced by another of that name meanwhile"
+            )
+        return Change(remove=(row.object_id,), answer=row)
+
+    return edit
+
+
+def forget_table(table: TableId, location: str) -> Edit:
+    """Remove the row of a table that its own arbiter has hidden; no row is fine."""
+
+    def edit(draft: Draft) -> Change:
+        row = draft.get(names.object_id(table))
+        if row is None or not row.is_table or row.location != location:
+            return Change()
+        return Change(remove=(row.object_id,), answer=row)
+
+    return edit
+
+
+def rename_table(table: TableId, target: TableId, location: str) -> Edit:
+    """Move a table to a free name, in one commit; its bytes stay where they are."""
+
+    def edit(draft: Draft) -> Change:
+        row = require_table(draft, table)
+        if row.location != location:
+            raise ConcurrentModificationError(
+                f"table {names.display(table)} was replaced by another of that name meanwhile"
+            )
+        require_namespace(draft, target[:-1])
+        existing = draft.get(names.object_id(target))
+        if existing is not None:
+            raise taken(existing)
+        renamed = replace(row, object_id=names.object_id(target))
+        return Change(remove=(row.object_id,), add=(renamed,), answer=renamed)
+
+    return edit
+
+
+def all_of(edits: list[Edit]) -> Edit:
+    """Several edits as one: all of them take effect, or none."""
+
+    def edit(draft: Draft) -> Change:
+        trial = draft.copy()
+        changes = []
+        for each in edits:
+            change = each(trial)
+            trial.apply(change)
+            changes.append(change)
+        return Change(
+            remove=tuple(identifier for change in changes for identifier in change.remove),
+            add=tuple(row for change in changes for row in change.add),
+            answer=[change.answer for change in changes],
+        )
+
+    return edit
+
+
+# -- what edits ask of a draft
+
+
+def require_namespace(draft: Draft, namespace: NamespaceId) -> Row | None:
+    """The row of a namespace that must exist; the root always does and has none."""
+    if not namespace:
+        return None
+    row = draft.get(names.object_id(namespace))
+    if row is None or row.is_table:
+        raise no_such_namespace(namespace)
+    return row
+
+
+def require_table(draft: Draft, table: TableId) -> Row:
+    row = draft.get(names.object_id(table))
+    if row is None or not row.is_table:
+        require_namespace(draft, table[:-1])
+        raise no_such_table(table)
+    return row
+
+
+def require_unowned(draft: Draft, row: Row) -> None:
+    """Locations are owned once: else dropping one table takes another's bytes away."""
+    assert row.location is not None
+    owner = draft.owner(row.location)
+    if owner is not None and owner != row.object_id:
+        raise InvalidInputError(
+            f"location '{row.location}' belongs to {names.display(names.split_object_id(owner))}"
+        )
+
+
+def taken(row: Row) -> TiltyardError:
+    """The object that exists names the error."""
+    if row.is_table:
+        return already_exists(row.id)
+    return NamespaceAlreadyExistsError(f"namespace {names.display(row.id)} already exists")
+
+
+def no_such_namespace(namespace: NamespaceId) -> NamespaceNotFoundError:
+    return NamespaceNotFoundError(f"there is no namespace {names.display(namespace)}")

@@ -1,0 +1,226 @@
+"""The manifest as of one version, in memory: Arrow columns and one sorted list of ids per fragment.
+
+A fragment never changes, so a part is read once and shared by all snapshots that still contain
+it: a new version costs only what is new in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata
+
+from tiltyard.catalog.manifest.rows import NAMESPACE, TABLE, Row, decode_metadata
+from tiltyard.names import (
+    DELIMITER,
+    RESERVED_PREFIX,
+    NamespaceId,
+    is_own_location,
+    object_id,
+    table_directory,
+    top_directory,
+)
+
+PartKey = tuple[str, ...]
+
+
+def part_key(fragment: FragmentMetadata) -> PartKey:
+    """What makes two fragments the same: their files. Ids are given anew by every commit."""
+    deletions = fragment.deletion_file
+    gone = f"{deletions.read_version}-{deletions.id}" if deletions is not None else ""
+    return (*(file.path for file in fragment.files), gone)
+
+
+class Children(NamedTuple):
+    """What lies directly in one namespace: names, sorted."""
+
+    tables: list[str]
+    namespaces: list[str]
+
+
+class Part:
+    """The rows of one fragment, sorted by id."""
+
+    def __init__(self, fragment: FragmentMetadata, rows: pa.Table) -> None:
+        ids = rows.column("object_id").to_pylist()
+        if any(left > right for left, right in pairwise(ids)):
+            order = pc.sort_indices(rows.column("object_id"))
+            rows = rows.take(order)
+            ids = rows.column("object_id").to_pylist()
+        self.fragment = fragment
+        self.key = part_key(fragment)
+        self.ids: list[str] = ids
+        self.rows: pa.Table = rows.combine_chunks()
+        self._types = _column(self.rows, "object_type")
+        self._locations = _column(self.rows, "location")
+        self._metadata = _column(self.rows, "metadata")
+        self._children: dict[str, Children] = {}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def find(self, wanted: str) -> int | None:
+        """The position of an id."""
+        at = bisect_left(self.ids, wanted)
+        return at if at < len(self.ids) and self.ids[at] == wanted else None
+
+    def row(self, at: int) -> Row:
+        identifier = self.ids[at]
+        return Row(
+            identifier,
+            self._types[at].as_py(),
+            self._locations[at].as_py(),
+            decode_metadata(self._metadata[at].as_py(), identifier),
+        )
+
+    def below(self, prefix: str) -> range:
+        """The positions of all ids that start with `prefix`."""
+        start = bisect_left(self.ids, prefix)
+        # Ids sort by code point, so what starts with the prefix ends before its successor.
+        end = (
+            bisect_left(self.ids, prefix[:-1] + chr(ord(prefix[-1]) + 1))
+            if prefix
+            else len(self.ids)
+        )
+        return range(start, end)
+
+    def children(self, prefix: str) -> Children:
+        """Tables and namespaces one level below. Worked out once per part."""
+        known = self._children.get(prefix)
+        if known is None:
+            known = self._children[prefix] = self._find_children(prefix)
+        return known
+
+    def _find_children(self, prefix: str) -> Children:
+        tables, namespaces = [], []
+        size = len(prefix)
+        positions = self.below(prefix)
+        types = self._types.slice(positions.start, len(positions)).to_pylist()
+        for at, kind in zip(positions, types, strict=True):
+            name = self.ids[at][size:]
+            if DELIMITER in name or (not prefix and name.startswith(RESERVED_PREFIX)):
+                continue
+            if kind == TABLE:
+                tables.append(name)
+            elif kind == NAMESPACE:
+                namespaces.append(name)
+        return Children(tables, namespaces)
+
+    def table_ids(self) -> Iterator[str]:
+        for identifier, kind in zip(self.ids, self._types.to_pylist(), strict=True):
+            if kind == TABLE and not identifier.startswith(RESERVED_PREFIX):
+                yield identifier
+
+    @cached_property
+    def unusual(self) -> dict[str, str]:
+        """Locations that do not follow from their row's id (renamed, registered) → that id."""
+        return {
+            location: identifier
+            for identifier, location in zip(self.ids, self._locations.to_pylist(), strict=True)
+            if location is not None and not is_own_location(identifier, location)
+        }
+
+    @cached_property
+    def root_tables_elsewhere(self) -> list[str]:
+        """Root tables whose directory is not `<name>.lance`."""
+        return [
+            name
+            for name in self.children("").tables
+            if self._locations[bisect_left(self.ids, name)].as_py() != table_directory(name)
+        ]
+
+
+class Snapshot:
+    """All rows of one version of the manifest. Immutable; version 0 is a manifest not yet made."""
+
+    def __init__(self, version: int, parts: Sequence[Part]) -> None:
+        self.version = version
+        self.parts = tuple(parts)
+        self._children: dict[str, Children] = {}
+        self._tables: list[str] | None = None
+        self._unusual: dict[str, str] | None = None
+        self._unusual_owners: dict[str, list[str]] | None = None
+        self._elsewhere: list[str] | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def get(self, wanted: str) -> Row | None:
+        for part in self.parts:
+            at = part.find(wanted)
+            if at is not None:
+                return part.row(at)
+        return None
+
+    def children(self, namespace: NamespaceId) -> Children:
+        prefix = _prefix(namespace)
+        known = self._children.get(prefix)
+        if known is None:
+            found = [part.children(prefix) for part in self.parts]
+            known = self._children[prefix] = Children(
+                _merged(each.tables for each in found), _merged(each.namespaces for each in found)
+            )
+        return known
+
+    def below(self, namespace: NamespaceId) -> list[Row]:
+        """Every row inside a namespace, at any depth."""
+        prefix = _prefix(namespace)
+        return [part.row(at) for part in self.parts for at in part.below(prefix)]
+
+    def holds_any(self, namespace: NamespaceId) -> bool:
+        prefix = _prefix(namespace)
+        return any(len(part.below(prefix)) for part in self.parts)
+
+    def table_ids(self) -> list[str]:
+        if self._tables is None:
+            self._tables = _merged(part.table_ids() for part in self.parts)
+        return self._tables
+
+    def unusual_locations(self) -> Mapping[str, str]:
+        """Locations that do not follow from an id → the id that owns them. Few."""
+        if self._unusual is None:
+            self._unusual = {
+                location: identifier
+                for part in self.parts
+                for location, identifier in part.unusual.items()
+            }
+        return self._unusual
+
+    def unusual_owners(self, directory: str) -> Sequence[str]:
+        """The ids whose location is this directory or inside it, against their names."""
+        if self._unusual_owners is None:
+            self._unusual_owners = {}
+            for location, identifier in self.unusual_locations().items():
+                self._unusual_owners.setdefault(top_directory(location), []).append(identifier)
+        return self._unusual_owners.get(directory, ())
+
+    def root_tables_elsewhere(self) -> Sequence[str]:
+        """Root tables whose directory is not `<name>.lance`."""
+        if self._elsewhere is None:
+            self._elsewhere = [name for part in self.parts for name in part.root_tables_elsewhere]
+        return self._elsewhere
+
+
+EMPTY = Snapshot(0, ())
+
+
+def _prefix(namespace: NamespaceId) -> str:
+    return object_id(namespace) + DELIMITER if namespace else ""
+
+
+def _merged(runs: Iterable[Iterable[str]]) -> list[str]:
+    """Sorted runs as one list; sorting finds the runs and merges them."""
+    merged = [name for run in runs for name in run]
+    merged.sort()
+    return merged
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.array([], column.type)

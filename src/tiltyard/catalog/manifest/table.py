@@ -1,0 +1,239 @@
+"""The `__manifest` table as a register of rows: a fresh snapshot to read, one strict swap to write.
+
+One listing of one object tells whether there is a newer version. Names of versions sort newest
+first, so this stays right after foreign commits, compactions and clean-ups of old versions, where
+asking for "the next version" does not.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+from tiltyard import names
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.layout import Plan, plan
+from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
+from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError, translate
+from tiltyard.store import Entry, Retry, Store
+
+FORMAT = 1
+STAMP = "tiltyard.format"
+READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
+WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
+KNOWN_FLAGS = 0
+
+_VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
+_MANIFEST = re.compile(r"(\d{20})\.manifest")
+_NEWEST_FIRST = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is known: a version, open, its rows, and the object that proved it to be the newest."""
+
+    dataset: lance.LanceDataset | None
+    snapshot: Snapshot
+    newest: Entry | None
+    checked_ns: int
+
+
+class ManifestTable:
+    """Safe for any number of threads; several processes meet in the commits."""
+
+    def __init__(self, store: Store, access: Lance, max_staleness: float, retry: Retry) -> None:
+        self._store = store
+        self._lance = access
+        self._max_staleness_ns = int(max_staleness * 1e9)
+        self._retry = retry
+        self._lock = threading.Lock()
+        self._state: _State | None = None
+
+    # -- reading
+
+    def read(self) -> Snapshot:
+        """The newest rows, or rows no older than the staleness that the caller allowed. One request
+        when nothing has changed."""
+        state = self._state
+        if state and time.monotonic_ns() - state.checked_ns < self._max_staleness_ns:
+            return state.snapshot
+        return self._refresh().snapshot
+
+    def exists(self) -> bool:
+        """Whether anyone has written to the catalog yet. One request."""
+        return self._refresh().dataset is not None
+
+    def metadata(self) -> dict[str, str]:
+        """The metadata map of the table itself, where the properties of the root live."""
+        dataset = self._refresh().dataset
+        return {} if dataset is None else dict(dataset.metadata)
+
+    def _refresh(self) -> _State:
+        for attempt in range(self._retry.attempts):
+            checked_ns = time.monotonic_ns()
+            newest = self._store.first(_VERSIONS)
+            state = self._state
+            if state and state.newest == newest:
+                self._state = replace(state, checked_ns=checked_ns)
+                return state
+            with self._lock:
+                try:
+                    return self._catch_up(newest, checked_ns)
+                except FAILURES as error:
+                    # A clean-up may have removed the version since: look again.
+                    if attempt + 1 == self._retry.attempts:
+                        raise translate(error, "read the manifest") from error
+            self._retry.pause(attempt)
+        raise AssertionError("unreachable")
+
+    def _catch_up(self, newest: Entry | None, checked_ns: int) -> _State:
+        if newest is None:
+            state = _State(None, EMPTY, None, checked_ns)
+        else:
+            version = _version_of(newest) or self._lance.open(DIRECTORY).version
+            known = self._state
+            if known and known.newest is None and known.snapshot.version == version:
+                state = replace(known, newest=newest, checked_ns=checked_ns)
+            else:
+                dataset = self._lance.open(DIRECTORY, version)
+                _check_flags(dataset, READER_FLAGS, "read")
+                state = _State(dataset, self._load(dataset), newest, checked_ns)
+        self._state = state
+        return state
+
+    def _load(self, dataset: lance.LanceDataset) -> Snapshot:
+        """Read the fragments that no earlier snapshot has shown us."""
+        known = {part.key: part for part in self._state.snapshot.parts} if self._state else {}
+        fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
+        missing = {key: each for key, each in fragments.items() if key not in known}
+        if missing:
+            rows = dataset.scanner(fragments=list(missing.values())).to_table()
+            start = 0
+            for key, fragment in missing.items():
+                size = fragment.count_rows()
+                known[key] = Part(fragment.metadata, rows.slice(start, size))
+                start += size
+        return Snapshot(dataset.version, [known[key] for key in fragments])
+
+    # -- writing
+
+    def read_for_writing(self) -> Snapshot:
+        """The newest rows of a catalog that we may write to. One request when nothing has changed.
+
+        The first write of ours to a catalog of Lance's own clients stamps it with the format.
+        """
+        state = self._refresh()
+        if state.dataset is None:
+            return state.snapshot
+        _check_flags(state.dataset, WRITER_FLAGS, "write to")
+        stamp = state.dataset.metadata.get(STAMP, "")
+        if stamp == str(FORMAT):
+            return state.snapshot
+        if stamp:
+            raise UnsupportedOperationError(
+                f"this catalog has format {stamp}, and this version of tiltyard writes {FORMAT}",
+                hint="upgrade tiltyard first; reading goes on working",
+            )
+        self.update_metadata({STAMP: str(FORMAT)})
+        return self._refresh().snapshot
+
+    def create(self) -> None:
+        """Make the table without a row, for the sake of its metadata. Losing the race is fine."""
+        staged = Staged(DIRECTORY, SCHEMA.with_metadata({STAMP: str(FORMAT)}), [])
+        with suppress(LostRaceError):
+            self._lance.commit(staged, stable_row_ids=False)
+
+    def update_metadata(self, changes: Mapping[str, str | None]) -> None:
+        """Set keys of the table's own metadata map, or remove those that are None."""
+        for attempt in range(self._retry.attempts):
+            dataset = self._lance.open(DIRECTORY)
+            try:
+                dataset.update_metadata(dict(changes))
+                return
+            except FAILURES as error:
+                if attempt + 1 == self._retry.attempts:
+                    raise translate(error, "update the metadata of the manifest") from error
+            self._retry.pause(attempt)
+
+    def commit(self, draft: Draft) -> None:
+        """Write the draft as the version after the one that it was based on. Three requests.
+
+        LostRaceError if another was first; then nothing of ours is left.
+        """
+        state = self._state
+        if state is None or state.snapshot is not draft.base:
+            raise LostRaceError("the manifest has moved on")
+        dataset = state.dataset
+        schema = SCHEMA.with_metadata({STAMP: str(FORMAT)}) if dataset is None else dataset.schema
+        layout, rows = _lay_out(draft, schema)
+        staged = self._lance.stage(
+            DIRECTORY, rows, dataset, stable_row_ids=False, rows_per_file=layout.leaf
+        )
+        kept = [draft.base.parts[at] for at in layout.keep]
+        try:
+            committed = self._lance.commit(
+                staged, dataset, keep=[part.fragment for part in kept], stable_row_ids=False
+            )
+        except LostRaceError:
+            discard(self._store, staged)
+            raise
+        snapshot = Snapshot(committed.version, kept + _parts(staged, rows))
+        with self._lock:
+            self._state = _State(committed, snapshot, None, time.monotonic_ns())
+
+
+def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
+    """The rows to write: the new ones, and what is left of the parts that have to go."""
+    parts = draft.base.parts
+    gone: dict[int, list[int]] = {}
+    for identifier in draft.removed:
+        for at, part in enumerate(parts):
+            position = part.find(identifier)
+            if position is not None:
+                gone.setdefault(at, []).append(position)
+    forced = set(gone) | {at for at, part in enumerate(parts) if part.fragment.deletion_file}
+    layout = plan([len(part) for part in parts], forced, len(draft.added))
+    pieces = [to_arrow(draft.added.values(), schema)]
+    for at in layout.rewrite:
+        kept = np.ones(len(parts[at]), dtype=bool)
+        kept[gone.get(at, [])] = False
+        pieces.append(parts[at].rows.filter(pa.array(kept)).cast(schema))
+    return layout, pa.concat_tables(pieces).sort_by("object_id").combine_chunks()
+
+
+def _parts(staged: Staged, rows: pa.Table) -> list[Part]:
+    """What was written, as it would be read back."""
+    parts, start = [], 0
+    for fragment in staged.fragments:
+        parts.append(Part(fragment, rows.slice(start, fragment.physical_rows)))
+        start += fragment.physical_rows
+    return parts
+
+
+def _version_of(entry: Entry) -> int | None:
+    """The version that a file of `_versions` holds; None for a name that is not a finished one."""
+    match = _MANIFEST.fullmatch(entry.name)
+    return _NEWEST_FIRST - int(match[1]) if match else None
+
+
+def _check_flags(dataset: lance.LanceDataset, key: str, verb: str) -> None:
+    """Refuse a catalog that uses features we do not know, as pylance does."""
+    text = dataset.metadata.get(key, "0")
+    if not text.isdigit():
+        raise InvalidTableStateError(f"the manifest's {key} is not a number: {text!r}")
+    unknown = int(text) & ~KNOWN_FLAGS
+    if unknown:
+        raise UnsupportedOperationError(
+            f"this catalog uses features that tiltyard does not know ({key}: {unknown:#x})",
+            hint=f"upgrade tiltyard to {verb} it",
+        )

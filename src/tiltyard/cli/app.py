@@ -1,0 +1,90 @@
+"""The command's front: which nouns there are, the options before them, and how a run ends."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tiltyard.cli import config, failures, ns, table
+from tiltyard.cli.call import Options, shared_parameters
+
+HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
+
+A table's id is its namespace path and its name, joined by dots: prod.users. A part that contains a
+dot itself goes in double quotes: 'prod."v1.2"'; a double quote inside them is written twice.
+"""
+
+EPILOG = (
+    "The options above may also follow the verb. "
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 failed in part, 4 not found, 5 conflict."
+)
+
+app = typer.Typer(
+    help=HELP,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: it fits any terminal, and rich takes longer than the rest
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(table.app, name="table")
+app.add_typer(ns.app, name="ns")
+app.add_typer(config.app, name="config")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    try:
+        status = app(args=arguments, prog_name="tiltyard", standalone_mode=False)
+    except typer.Abort:
+        return failures.Exit.FAILED
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain once more while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failures.Exit.FAILED
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what all errors of the parser have in common
+            raise
+        return failures.report_usage(error)
+    return status if isinstance(status, int) else failures.Exit.OK
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from tiltyard import __version__
+
+        print(f"tiltyard {__version__}")
+        raise typer.Exit
+
+
+def _front(context: typer.Context, **given: Any) -> None:
+    given.pop("version")
+    options = Options().overridden(given)
+    source = context.get_parameter_source("root")
+    if source is not None and source.name == "ENVIRONMENT":
+        options = options.with_root_from("TILTYARD_ROOT")
+    context.obj = options
+
+
+_VERSION = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+    ),
+]
+_PARAMETERS = [
+    inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+    *shared_parameters(),
+    inspect.Parameter(
+        "version", inspect.Parameter.KEYWORD_ONLY, annotation=_VERSION, default=False
+    ),
+]
+_front.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
+_front.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
+app.callback(help=HELP, epilog=EPILOG)(_front)

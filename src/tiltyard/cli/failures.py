@@ -1,0 +1,94 @@
+"""How a run ends: the exit statuses, and the two lines that an error becomes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from enum import IntEnum
+from typing import Any
+
+
+class Exit(IntEnum):
+    """What a script can tell from the status alone."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    PARTLY = 3
+    NOT_FOUND = 4
+    CONFLICT = 5
+
+
+class UsageError(Exception):
+    """The command line asks for something that makes no sense; nothing was tried."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def report(error: Exception, *, verbose: bool) -> int:
+    """Print an error of a command and return the exit status that it means."""
+    if verbose:
+        traceback.print_exception(error)
+    if isinstance(error, UsageError):
+        _print(str(error), error.hint)
+        return Exit.USAGE
+
+    from lance_namespace.errors import LanceNamespaceError
+
+    if isinstance(error, LanceNamespaceError):
+        hint = getattr(error, "hint", None)
+        if hint is None and getattr(error, "retryable", False):
+            hint = "nothing is broken; try again"
+        _print(getattr(error, "message", str(error)), hint)
+        return status_of(error)
+    _print(f"{type(error).__name__}: {error}", "this is a bug; --verbose shows where it is")
+    return Exit.FAILED
+
+
+def report_usage(error: Any) -> int:
+    """Print what the parser refused. It may come without a context, or be a request for help."""
+    context: Any = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help())
+    else:
+        path = context.command_path if context is not None else "tiltyard"
+        _print(error.format_message().replace("Value error, ", ""), f"see {path} --help")
+    return Exit.USAGE
+
+
+def status_of(error: Exception) -> Exit:
+    """The exit status of an error of the namespace interface, ours or not."""
+    from lance_namespace import errors
+
+    not_found = (
+        errors.NamespaceNotFoundError,
+        errors.TableNotFoundError,
+        errors.TableVersionNotFoundError,
+        errors.TableTagNotFoundError,
+        errors.TableBranchNotFoundError,
+    )
+    conflict = (
+        errors.NamespaceAlreadyExistsError,
+        errors.NamespaceNotEmptyError,
+        errors.TableAlreadyExistsError,
+        errors.ConcurrentModificationError,
+    )
+    if isinstance(error, not_found):
+        return Exit.NOT_FOUND
+    if isinstance(error, conflict):
+        return Exit.CONFLICT
+    return Exit.USAGE if isinstance(error, errors.InvalidInputError) else Exit.FAILED
+
+
+def _print(message: str, hint: str | None) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    line = " ".join(message.split())
+    console.print(Text.assemble(("error: ", "bold red"), line))
+    if hint:
+        console.print(Text.assemble(("hint:  ", "bold"), hint))
+    sys.stderr.flush()

@@ -1,0 +1,102 @@
+"""`tiltyard ns`: namespaces, the folders of a catalog. The root is the one without a name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tiltyard.cli import identifiers, words
+from tiltyard.cli.call import Call, parse_pairs, verb
+from tiltyard.cli.confirm import confirm
+from tiltyard.cli.output import Field
+from tiltyard.cli.table import CreateMode, Properties
+
+app = typer.Typer(help="Make, list, describe and drop namespaces.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its id, like prod.sales.")]
+MaybeName = Annotated[
+    str | None, typer.Argument(metavar="[NAMESPACE]", help="Its id; none means the root.")
+]
+
+
+class DropMode(StrEnum):
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class Behavior(StrEnum):
+    RESTRICT = "restrict"
+    CASCADE = "cascade"
+
+
+@verb(app, "create")
+def create(
+    call: Call,
+    name: Name,
+    mode: Annotated[
+        CreateMode, typer.Option("--mode", help="What to do if it exists.")
+    ] = CreateMode.CREATE,
+    set_: Properties = None,
+) -> None:
+    """Make a namespace."""
+    from lance_namespace import CreateNamespaceRequest
+
+    identifier = identifiers.parse(name)
+    request = CreateNamespaceRequest(
+        id=identifier, mode=mode.value, properties=parse_pairs(set_, "--set") or None
+    )
+    answer = call.catalog.create_namespace(request)
+    result = {"namespace": identifiers.shown(identifier), "properties": answer.properties or {}}
+    call.out.done(f"Created namespace {result['namespace']}.", result)
+
+
+@verb(app, "list")
+def list_(call: Call, name: MaybeName = None) -> None:
+    """List the namespaces inside a namespace."""
+    from lance_namespace import ListNamespacesRequest
+
+    parent = identifiers.parse(name)
+    found = call.catalog.list_namespaces(ListNamespacesRequest(id=parent)).namespaces
+    rows = [{"namespace": identifiers.shown([*parent, each])} for each in found]
+    call.out.rows([Field("namespace")], rows)
+
+
+@verb(app, "describe")
+def describe(call: Call, name: MaybeName = None) -> None:
+    """Show the properties of a namespace."""
+    from lance_namespace import DescribeNamespaceRequest
+
+    identifier = identifiers.parse(name)
+    answer = call.catalog.describe_namespace(DescribeNamespaceRequest(id=identifier))
+    fields = [Field("namespace"), Field("properties", words.value)]
+    shown = identifiers.shown(identifier) or "(root)"
+    call.out.record(fields, {"namespace": shown, "properties": answer.properties or {}})
+
+
+@verb(app, "drop")
+def drop(
+    call: Call,
+    name: Name,
+    mode: Annotated[
+        DropMode, typer.Option("--mode", help="What to do if there is none.")
+    ] = DropMode.FAIL,
+    behavior: Annotated[
+        Behavior, typer.Option("--behavior", help="What to do if it is not empty.")
+    ] = Behavior.RESTRICT,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a cascade.")] = False,
+) -> None:
+    """Drop a namespace.
+
+    One that is not empty is refused, unless you ask for a cascade, which drops all that is in it.
+    """
+    from lance_namespace import DropNamespaceRequest
+
+    identifier = identifiers.parse(name)
+    if behavior is Behavior.CASCADE:
+        confirm(call, "drop all of namespace", name, yes=yes)
+    request = DropNamespaceRequest(id=identifier, mode=mode.value, behavior=behavior.value)
+    call.catalog.drop_namespace(request)
+    shown = identifiers.shown(identifier)
+    call.out.done(f"Dropped namespace {shown}.", {"namespace": shown})

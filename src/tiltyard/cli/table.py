@@ -1,0 +1,251 @@
+"""`tiltyard table`: which tables there are, what is in one, making and removing them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tiltyard.cli import files, identifiers, reading, words
+from tiltyard.cli.call import Call, parse_pairs, verb
+from tiltyard.cli.confirm import confirm
+from tiltyard.cli.failures import Exit
+from tiltyard.cli.output import Field
+
+app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A property to keep. May be repeated."),
+]
+
+
+class CreateMode(StrEnum):
+    CREATE = "create"
+    EXIST_OK = "exist_ok"
+    OVERWRITE = "overwrite"
+
+
+class RegisterMode(StrEnum):
+    CREATE = "create"
+    OVERWRITE = "overwrite"
+
+
+@verb(app, "list")
+def list_(
+    call: Call,
+    namespace: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAMESPACE]", help="Where to look; none means the root."),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="The tables of all namespaces, with their full ids.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+    ] = None,
+    declared: Annotated[
+        bool,
+        typer.Option(
+            "--declared/--no-declared", help="With or without tables that hold no data yet."
+        ),
+    ] = True,
+) -> None:
+    """List the tables of a namespace, in the order of their names."""
+    from lance_namespace import ListTablesRequest
+
+    from tiltyard.names import split_object_id
+
+    parent = identifiers.parse(namespace)
+    request = ListTablesRequest(
+        id=[] if all_ else parent, limit=limit, include_declared=None if declared else False
+    )
+    if all_:
+        found = [split_object_id(each) for each in call.catalog.list_all_tables(request).tables]
+    else:
+        found = [(*parent, each) for each in call.catalog.list_tables(request).tables]
+    call.out.rows([Field("table")], ({"table": identifiers.shown(each)} for each in found))
+
+
+@verb(app, "describe")
+def describe(call: Call, table: Name) -> None:
+    """Show a table's schema, version, size and location."""
+    fields = [
+        Field("table"),
+        Field("location"),
+        Field("declared_only", words.yes_or_no),
+        Field("version"),
+        Field("rows", words.number),
+        Field("fragments", words.number),
+        Field("bytes", words.size),
+        Field("modified", words.age),
+        Field("properties", words.value),
+        Field("columns", inside=[Field("column"), Field("type"), Field("null", words.yes_or_no)]),
+    ]
+    call.out.record(fields, reading.everything_about(call, identifiers.parse(table)))
+
+
+@verb(app, "exists")
+def exists(call: Call, table: Name) -> None:
+    """Tell whether a table exists, by the exit status.
+
+    It is 0 if the table exists, and 4 if not.
+    """
+    from lance_namespace import TableExistsRequest
+
+    from tiltyard.errors import TableNotFoundError
+
+    identifier = identifiers.parse(table)
+    shown = identifiers.shown(identifier)
+    try:
+        call.catalog.table_exists(TableExistsRequest(id=identifier))
+    except TableNotFoundError:
+        call.out.done(f"There is no table {shown}.", {"table": shown, "exists": False})
+        raise typer.Exit(Exit.NOT_FOUND) from None
+    call.out.done(f"Table {shown} exists.", {"table": shown, "exists": True})
+
+
+@verb(app, "count")
+def count(call: Call, table: Name) -> None:
+    """Count the rows of a table."""
+    identifier = identifiers.parse(table)
+    rows = reading.count_rows(call, identifier)
+    fields = [Field("table"), Field("rows", words.number, right=True)]
+    call.out.rows(fields, [{"table": identifiers.shown(identifier), "rows": rows}])
+
+
+@verb(app, "head")
+def head(
+    call: Call,
+    table: Name,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+) -> None:
+    """Print the first rows of a table.
+
+    For people, long texts and vectors are shortened; the other formats print them in full.
+    """
+    rows = reading.first_rows(call, identifiers.parse(table), limit)
+    call.out.rows([Field(each, words.value) for each in rows.schema.names], rows.to_pylist())
+
+
+@verb(app, "create")
+def create(
+    call: Call,
+    table: Name,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Parquet, CSV, JSON Lines or Arrow.")
+    ],
+    format_: Annotated[
+        files.FileFormat | None,
+        typer.Option("--format", help="What the file is written in, if its name does not tell."),
+    ] = None,
+    mode: Annotated[
+        CreateMode, typer.Option("--mode", help="What to do if the table exists.")
+    ] = CreateMode.CREATE,
+    set_: Properties = None,
+) -> None:
+    """Create a table from the rows of a file."""
+    from lance_namespace import CreateTableRequest
+
+    identifier = identifiers.parse(table)
+    rows = files.read(file, format_)
+    request = CreateTableRequest(
+        id=identifier, mode=mode.value, properties=parse_pairs(set_, "--set") or None
+    )
+    answer = call.catalog.create_table(request, files.as_ipc(rows))
+    result = {
+        "table": identifiers.shown(identifier),
+        "version": answer.version,
+        "location": answer.location,
+    }
+    call.out.done(f"Table {result['table']} is there, at version {answer.version}.", result)
+
+
+@verb(app, "declare")
+def declare(call: Call, table: Name, set_: Properties = None) -> None:
+    """Reserve the name of a table to be written later."""
+    from lance_namespace import DeclareTableRequest
+
+    identifier = identifiers.parse(table)
+    properties = parse_pairs(set_, "--set") or None
+    answer = call.catalog.declare_table(DeclareTableRequest(id=identifier, properties=properties))
+    result = {"table": identifiers.shown(identifier), "location": answer.location}
+    call.out.done(f"Declared table {result['table']} at {answer.location}.", result)
+
+
+@verb(app, "drop")
+def drop(
+    call: Call,
+    table: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Drop a table.
+
+    On a terminal you are asked to type its name.
+    """
+    from lance_namespace import DropTableRequest, TableExistsRequest
+
+    identifier = identifiers.parse(table)
+    if not yes:  # ask about a table that is there, or say at once that it is not
+        call.catalog.table_exists(TableExistsRequest(id=identifier))
+    confirm(call, "drop table", table, yes=yes)
+    answer = call.catalog.drop_table(DropTableRequest(id=identifier))
+    result = {"table": identifiers.shown(identifier), "location": answer.location}
+    call.out.done(f"Dropped table {result['table']}.", result)
+
+
+@verb(app, "rename")
+def rename(
+    call: Call, table: Name, new: Annotated[str, typer.Argument(metavar="NEW", help="Its new id.")]
+) -> None:
+    """Give a table another name, here or in another namespace."""
+    from lance_namespace import RenameTableRequest
+
+    identifier, target = identifiers.parse(table), identifiers.parse(new)
+    request = RenameTableRequest(
+        id=identifier, new_table_name=target[-1], new_namespace_id=target[:-1]
+    )
+    call.catalog.rename_table(request)
+    result = {"table": identifiers.shown(target), "renamed_from": identifiers.shown(identifier)}
+    call.out.done(f"Renamed table {result['renamed_from']} to {result['table']}.", result)
+
+
+@verb(app, "register")
+def register(
+    call: Call,
+    table: Name,
+    location: Annotated[str, typer.Argument(help="A directory below the root: name.lance.")],
+    mode: Annotated[
+        RegisterMode, typer.Option("--mode", help="What to do if the name is taken.")
+    ] = RegisterMode.CREATE,
+    set_: Properties = None,
+) -> None:
+    """Add a table that lies in the catalog's directory."""
+    from lance_namespace import RegisterTableRequest
+
+    identifier = identifiers.parse(table)
+    request = RegisterTableRequest(
+        id=identifier,
+        location=location,
+        mode=mode.value,
+        properties=parse_pairs(set_, "--set") or None,
+    )
+    answer = call.catalog.register_table(request)
+    result = {"table": identifiers.shown(identifier), "location": answer.location}
+    call.out.done(f"Registered table {result['table']} at {answer.location}.", result)
+
+
+@verb(app, "deregister")
+def deregister(call: Call, table: Name) -> None:
+    """Take a table out of the catalog and keep its data."""
+    from lance_namespace import DeregisterTableRequest
+
+    identifier = identifiers.parse(table)
+    answer = call.catalog.deregister_table(DeregisterTableRequest(id=identifier))
+    result = {"table": identifiers.shown(identifier), "location": answer.location}
+    call.out.done(
+        f"Deregistered table {result['table']}; its data stays at {answer.location}.", result
+    )
