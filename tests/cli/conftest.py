@@ -1,0 +1,66 @@
+"""The command, run inside the test process: what it printed, and how it ended."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tiltyard.cli import main
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One finished run. Lines lose the blanks with which a table fills its last column."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self.out.splitlines()]
+
+
+Tiltyard = Callable[..., Ended]
+
+PRODUCTS = "sku,name,price\nL-1,Lamp,19.5\nC-2,Chair,89.0\n"
+
+
+class Terminal(io.StringIO):
+    """A keyboard with somebody at it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def tiltyard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Tiltyard:
+    """`tiltyard(*arguments, typed=...)` in an empty directory, in directory mode by default."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TILTYARD_ROOT", "lake")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def run(*arguments: str, typed: str | None = None) -> Ended:
+        monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else Terminal(typed))
+        capsys.readouterr()
+        status = main(["--mode", "directory", *arguments])
+        printed = capsys.readouterr()
+        return Ended(status, printed.out, printed.err)
+
+    return run
+
+
+@pytest.fixture
+def products(tiltyard: Tiltyard, tmp_path: Path) -> Tiltyard:
+    """The same, with a table `products` of two rows."""
+    (tmp_path / "products.csv").write_text(PRODUCTS)
+    created = tiltyard("table", "create", "products", "products.csv")
+    assert created.status == 0, created.err
+    return tiltyard
