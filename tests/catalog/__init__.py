@@ -1,0 +1,1 @@
+"""Which names exist and where they live: races, requests, markers, and what pylance promises."""
