@@ -138,9 +138,9 @@ def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
 def is_hashed_directory(directory: str) -> bool:
     """Whether a directory has the V2 form, never reused by another incarnation.
 
-    One that ends in ".lance" is V1 whatever it begins with: it may be the table "cafe0123_x".
+    What can be the directory of a root table is V1, whatever it begins with: "cafe0123_x.lance".
     """
-    return _HASHED.fullmatch(directory) is not None and not directory.endswith(TABLE_SUFFIX)
+    return _HASHED.fullmatch(directory) is not None and table_name(directory) is None
 
 
 def is_own_location(identifier: str, location: str) -> bool:

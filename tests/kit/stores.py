@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Plan:
-    """Which requests meet a fault: the first `after` that match are spared, the next `times` hit."""
+    """Which requests meet a fault: of those that match, `times` do, once `after` were spared."""
 
     verb: str
     key: str
@@ -116,7 +116,7 @@ class FaultyStore:
 
     @property
     def pending(self) -> list[Plan]:
-        """Plans that have not hit as often as they should: a test that leaves some proves nothing."""
+        """Plans that have not hit as often as they should: a test that leaves any proves little."""
         with self._lock:
             return [plan for plan in self._plans if not plan.is_spent]
 
@@ -166,8 +166,8 @@ class FaultyStore:
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._ask("replace", [key], lambda: self.inner.replace(key, body, tag))
 
-    def put(self, key: str, body: bytes) -> Tag:
-        return self._ask("put", [key], lambda: self.inner.put(key, body))
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        return self._ask("put", [key], lambda: self.inner.put(key, body, durable=durable))
 
     def delete(self, key: str) -> None:
         self._ask("delete", [key], lambda: self.inner.delete(key))

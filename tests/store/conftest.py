@@ -28,6 +28,11 @@ class Backend:
     another_client: Callable[[Store], Store]
 
 
+def keys(store: Store, prefix: str = "") -> list[str]:
+    """Every key below a prefix, sorted: the order of a walk is the backend's own."""
+    return sorted(entry.key for entry in store.walk(prefix))
+
+
 def open_on(server: Server, root: str, **storage: str) -> Store:
     """The store at `root`, as a namespace would open it."""
     options = {**server.storage_options(), **storage}

@@ -134,7 +134,9 @@ def test_a_stall_can_come_after_the_effect(store: FaultyStore) -> None:
     assert seen == [b"1"]
 
 
-@pytest.mark.parametrize(("fault", "exists"), [(Fault.CRASH_BEFORE, False), (Fault.CRASH_AFTER, True)])
+@pytest.mark.parametrize(
+    ("fault", "exists"), [(Fault.CRASH_BEFORE, False), (Fault.CRASH_AFTER, True)]
+)
 def test_a_crash_is_not_an_exception(store: FaultyStore, fault: Fault, exists: bool) -> None:
     store.plan(fault, verb="put")
     assert not issubclass(Crash, Exception)

@@ -170,7 +170,7 @@ def test_a_create_succeeds_even_if_it_is_deleted_at_once(store: LocalStore) -> N
     with ThreadPoolExecutor(1) as pool:
         deleting = pool.submit(delete_for_ever)
         try:
-            for _ in range(150):
+            for _ in range(60):
                 try:
                     store.put_new("shared/object", b"mine")
                 except AlreadyThere:
@@ -178,6 +178,30 @@ def test_a_create_succeeds_even_if_it_is_deleted_at_once(store: LocalStore) -> N
         finally:
             finished.set()
         deleting.result()
+
+
+class _NeighbourWhoDeletes:
+    """The operating system, with a neighbour who deletes an object as soon as it is linked."""
+
+    def __init__(self, neighbour: LocalStore, key: str) -> None:
+        self._neighbour = neighbour
+        self._key = key
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+        self._neighbour.delete(self._key)
+
+
+def test_a_create_counts_even_if_its_folder_is_gone_when_it_returns(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    neighbour = _NeighbourWhoDeletes(LocalStore(store.url), "shared/object")
+    monkeypatch.setattr(local, "os", neighbour)
+    assert store.put_new("shared/object", b"mine")
+    assert store.list().directories == ()
 
 
 def test_a_swap_does_not_bring_back_what_was_deleted(store: LocalStore) -> None:

@@ -1,4 +1,4 @@
-"""The same certainty over real HTTP: a proxy loses answers and invents conflicts before an S3 server."""
+"""The same certainty over real HTTP, where a proxy loses answers and invents conflicts."""
 
 from __future__ import annotations
 
@@ -174,9 +174,7 @@ def test_a_server_that_forgets_conditions_is_refused(store: Store, proxy: FaultP
         store.require_conditions()
 
 
-def test_a_server_that_does_not_know_conditions_is_refused(
-    store: Store, proxy: FaultProxy
-) -> None:
+def test_a_server_that_does_not_know_conditions_is_refused(store: Store, proxy: FaultProxy) -> None:
     proxy.inject(Status(501, "NotImplemented"), conditional=True, times=None)
     with pytest.raises(StoreCannotCompareAndSwapError, match="501"):
         store.require_conditions()
