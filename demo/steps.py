@@ -1,0 +1,111 @@
+"""The steps of the tour, in order. To add one, write a function and put it on the list below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from demo import goods
+from demo.stage import CATALOG, Stage
+
+
+@dataclass(frozen=True)
+class Step:
+    """A title and what happens under it."""
+
+    title: str
+    play: Callable[[Stage], None]
+
+
+def _open(stage: Stage) -> None:
+    stage.say(
+        "A catalog is a directory, here or in a bucket. Opening one writes nothing; "
+        "the directory appears with the first table."
+    )
+    stage.python("import lance, tiltyard", f'catalog = tiltyard.connect("{CATALOG}")')
+
+
+def _write(stage: Stage) -> None:
+    stage.variables["products"] = products = goods.products()
+    stage.say(
+        f"A shop has {products.num_rows} products, each with a vector of {goods.DIMENSIONS} "
+        "numbers such as a model makes of a picture. Lance's own library writes them as a table, "
+        "and asks the catalog where:"
+    )
+    stage.python(
+        "stored = lance.write_dataset(",
+        '    products, namespace_client=catalog, table_id=["products"]',
+        ")",
+    )
+    stage.say("Tables can also come from files, on the command line:")
+    for name, text in (("orders.csv", goods.orders), ("old_prices.csv", goods.old_prices)):
+        (stage.files / name).write_text(text(products))
+        stage.shell("table", "create", name.removesuffix(".csv"), str(stage.files / name))
+
+
+def _look(stage: Stage) -> None:
+    stage.say("Which tables are there?")
+    stage.shell("table", "list")
+    stage.say("What is in one of them?")
+    stage.shell("table", "describe", "products")
+    stage.say("And its first rows? Vectors are shortened for the eye; -o json has them in full.")
+    stage.shell("table", "head", "products", "-n", "3")
+
+
+def _search(stage: Stage) -> None:
+    stage.say(
+        "Any Lance client finds a table through the catalog, by its name. This is what the vectors "
+        "are for: the products most like the first one."
+    )
+    stage.python(
+        'table = lance.dataset(namespace_client=catalog, table_id=["products"])',
+        'lamp = products["embedding"][0].values',
+        "alike = table.to_table(",
+        '    columns=["name", "_distance"],',
+        '    nearest={"column": "embedding", "q": lamp, "k": 4},',
+        ")",
+        'print(*alike["name"].to_pylist(), sep="\\n")',
+    )
+
+
+def _nest(stage: Stage) -> None:
+    stage.say("Namespaces are folders for tables, as deep as you like. A dot separates the parts.")
+    stage.shell("ns", "create", "archive", "--set", "owner=accounting")
+    stage.say("A table moves into one by being renamed. Its bytes stay where they are.")
+    stage.shell("table", "rename", "orders", "archive.orders_2025")
+    stage.shell("table", "list", "--all")
+
+
+def _drop(stage: Stage) -> None:
+    stage.say("The old price list can go. This is the directory before …")
+    stage.directory()
+    stage.say("A person would be asked to type the table's name; a script says --yes.")
+    stage.shell("table", "drop", "old_prices", "--yes")
+    stage.say("… and after:")
+    stage.directory()
+    stage.shell("table", "list", "--all")
+
+
+def _fail(stage: Stage) -> None:
+    stage.say(
+        "Errors say what happened and what to do, with an exit status for scripts, and a type of "
+        "their own in Python:"
+    )
+    stage.python(
+        "from lance_namespace import DescribeTableRequest",
+        "try:",
+        '    catalog.describe_table(DescribeTableRequest(id=["old_prices"]))',
+        "except tiltyard.TiltyardError as error:",
+        '    print(f"{type(error).__name__}: {error}")',
+    )
+
+
+STEPS = (
+    Step("Open a catalog", _open),
+    Step("Make tables", _write),
+    Step("Look around", _look),
+    Step("Find things that are alike", _search),
+    Step("Put tables into namespaces", _nest),
+    Step("Drop a table", _drop),
+    Step("When something is wrong", _fail),
+)
