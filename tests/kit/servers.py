@@ -16,6 +16,9 @@ from tools.servers import AZURITE_MAIN, AZURITE_NODE, S3_VENV
 
 _NOWHERE = Path("/dev/null")
 
+# Words that occur nowhere else, so that a test can tell whether a message gives them away.
+_KEY_ID, _SECRET = "quintain-key-id", "quintain-secret-key"
+
 # The account that every Azure emulator has, with its published key.
 _AZURE_ACCOUNT = "devstoreaccount1"
 _AZURE_KEY = (
@@ -40,10 +43,11 @@ def ministack() -> Iterator[S3Server]:
             "SERVICES": "s3",
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(folder),
+            **_keys(server),
         }
         return Launch([program], server.create_bucket, env)
 
-    with _s3("ministack", "test", launch) as server:
+    with _s3("ministack", launch) as server:
         yield server
 
 
@@ -60,7 +64,7 @@ def rclone_s3() -> Iterator[S3Server]:
             [program, *command], server.create_bucket, {"RCLONE_CONFIG": f"{folder}.conf"}
         )
 
-    with _s3("rclone", "testtest", launch) as server:
+    with _s3("rclone", launch) as server:
         yield server
 
 
@@ -81,15 +85,11 @@ def seaweedfs() -> Iterator[S3Server]:
             *("-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0"),
             *("-volume.preStopSeconds=0", "-master.telemetry=false"),
         ]
-        env = {
-            "AWS_ACCESS_KEY_ID": server.access_key_id,
-            "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
-            "TMPDIR": str(folder),
-        }
+        env = {"TMPDIR": str(folder), **_keys(server)}
         return Launch([program, "mini", *flags], server.create_bucket, env)
 
     try:
-        with _s3("seaweedfs", "testtest", launch) as server:
+        with _s3("seaweedfs", launch) as server:
             yield server
     finally:
         # Killed, it leaves its sockets behind, and it has them in /tmp whatever TMPDIR says.
@@ -119,12 +119,12 @@ def azurite() -> Iterator[AzureServer]:
 
 
 @contextmanager
-def _s3(name: str, secret: str, launch: Callable[[Path, S3Server], Launch]) -> Iterator[S3Server]:
+def _s3(name: str, launch: Callable[[Path, S3Server], Launch]) -> Iterator[S3Server]:
     servers: list[S3Server] = []
 
     def plan(folder: Path) -> Launch:
         (port,) = free_ports(1, and_above=10_000)
-        servers.append(S3Server(name, f"http://127.0.0.1:{port}", "test", secret, _NOWHERE))
+        servers.append(S3Server(name, f"http://127.0.0.1:{port}", _KEY_ID, _SECRET, _NOWHERE))
         return launch(folder, servers[-1])
 
     with running(name, plan) as log:
@@ -136,6 +136,13 @@ def _program(name: str) -> Path:
     if not program.exists():
         raise NotInstalled(f"{name} is not under .servers: run `make setup`")
     return program
+
+
+def _keys(server: S3Server) -> dict[str, str]:
+    return {
+        "AWS_ACCESS_KEY_ID": server.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
+    }
 
 
 def _port_of(server: S3Server) -> int:
