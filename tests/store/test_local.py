@@ -14,7 +14,7 @@ import pytest
 
 from tests.store import workers
 from tiltyard.errors import InvalidInputError
-from tiltyard.store import AlreadyThere, Changed, LocalStore, local
+from tiltyard.store import AlreadyThere, Changed, Listing, LocalStore, Tag, local
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_swap_does_not_bring_back_what_was_deleted(store: LocalStore) -> None:
         tag = store.put_new(key, b"before")
         start = threading.Barrier(2)
 
-        def swap(key: str = key, tag: local.Tag = tag, start: threading.Barrier = start) -> None:
+        def swap(key: str = key, tag: Tag = tag, start: threading.Barrier = start) -> None:
             start.wait()
             try:
                 store.replace(key, b"after", tag)
@@ -245,7 +245,7 @@ def test_private_files_are_in_no_listing(store: LocalStore, root: Path) -> None:
     assert store.list().directories == ()
     assert [entry.key for entry in store.walk("")] == ["object"]
     for prefix in (local.PRIVATE, f"{local.PRIVATE}/staged"):
-        assert store.list(prefix).objects == store.list(prefix).directories == ()
+        assert store.list(prefix) == Listing((), ())
         assert store.first(prefix) is None
         assert list(store.walk(prefix)) == []
 
@@ -255,7 +255,7 @@ def test_writes_leave_nothing_staged(store: LocalStore, root: Path) -> None:
     with pytest.raises(AlreadyThere):
         store.put_new("object", b"2")
     with pytest.raises(Changed):
-        store.replace("object", b"3", local.Tag("another"))
+        store.replace("object", b"3", Tag("another"))
     store.replace("object", b"4", tag)
     assert list((root / local.PRIVATE / "staged").iterdir()) == []
 

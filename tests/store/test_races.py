@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.store.conftest import Backend
-from tiltyard.store import AlreadyThere, Changed, Store, settle
+from tiltyard.store import AlreadyThere, Changed, Store, Tag, settle
 
 ROUNDS = 3
 
@@ -34,7 +34,11 @@ def test_one_creator_wins(backend: Backend) -> None:
     store = backend.new()
     for number in range(ROUNDS):
         key = f"race/{number}"
-        winners = race(backend, store, lambda mine, body, key=key: settle.put_new(mine, key, body))
+
+        def create(mine: Store, body: bytes, key: str = key) -> None:
+            settle.put_new(mine, key, body)
+
+        winners = race(backend, store, create)
         assert winners == [store.get(key).body]
 
 
@@ -42,18 +46,18 @@ def test_one_swapper_wins(backend: Backend) -> None:
     store = backend.new()
     tag = store.put_new("object", b"start")
     for _ in range(ROUNDS):
-        winners = race(
-            backend,
-            store,
-            lambda mine, body, tag=tag: settle.replace(mine, "object", body + tag_of(tag), tag),
-        )
+
+        def swap(mine: Store, body: bytes, tag: Tag = tag) -> None:
+            settle.replace(mine, "object", body + tag_of(tag), tag)
+
+        winners = race(backend, store, swap)
         assert len(winners) == 1
         found = store.get("object")
         assert found.body.startswith(winners[0])
         tag = found.tag
 
 
-def tag_of(tag: object) -> bytes:
+def tag_of(tag: Tag) -> bytes:
     """Makes the bodies of every round unique, as those of swapped objects must be."""
     return f" after {tag}".encode()
 

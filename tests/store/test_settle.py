@@ -82,9 +82,7 @@ def test_doubt_outlives_later_tries_of_a_create(store: FaultyStore) -> None:
     # Written, answer lost, deleted by another, then created by another: was it ever ours?
     store.plan(Fault.LOST_ANSWER, verb="put_new")
     store.plan(Fault.STALL, verb="get", hook=lambda: store.inner.delete("new"))
-    store.plan(
-        Fault.STALL, verb="put_new", hook=lambda: store.inner.put("new", b"another's") and None
-    )
+    store.plan(Fault.STALL, verb="put_new", hook=lambda: store.inner.put("new", b"another's"))
     with pytest.raises(Ambiguous):
         settle.put_new(store, "new", b"mine", RETRY)
     assert store.pending == []
