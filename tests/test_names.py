@@ -93,12 +93,13 @@ def test_the_directory_of_a_root_table_never_counts_as_hashed(name: str) -> None
 
 @patient
 @given(IDENTIFIERS, HASHES)
-def test_a_hashed_directory_tells_its_table_and_is_no_marker(
+def test_a_hashed_directory_tells_its_table_and_is_never_that_of_a_root_table(
     identifier: names.TableId, entropy: str
 ) -> None:
     directory = names.hashed_directory(identifier, entropy)
     assert directory.partition("_")[2].startswith(names.object_id(identifier))
-    assert names.is_hashed_directory(directory) == (names.table_name(directory) is None)
+    assert names.is_hashed_directory(directory)
+    assert names.table_name(directory) is None
 
 
 @patient
