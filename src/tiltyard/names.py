@@ -20,9 +20,9 @@ RESERVATION = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 VERSIONS_DIRECTORY = "_versions"
 
-# 255 bytes are the most a local disk holds in one name; the longest prefix that we add to an
-# object id is a hash and an underscore, the longest suffix ".deleted".
-MAX_OBJECT_ID_BYTES = 255 - 9
+# 255 bytes are the most a local disk holds in one name; the most that we add to an object id is a
+# hash and two underscores.
+MAX_OBJECT_ID_BYTES = 255 - 10
 
 # What ends a part or a path, and control characters, lone surrogates and line separators.
 _FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
@@ -131,8 +131,12 @@ def _root_table(text: str, suffix: str) -> str | None:
 
 
 def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
-    """A V2 directory: eight hex digits that are fresh for every create, then the object id."""
-    return f"{entropy[:8]}_{object_id(identifier)}"
+    """A V2 directory: eight hex digits that are fresh for every create, then the object id.
+
+    It never ends in ".lance", which would make it the V1 directory of another table.
+    """
+    directory = f"{entropy[:8]}_{object_id(identifier)}"
+    return f"{directory}_" if directory.endswith(TABLE_SUFFIX) else directory
 
 
 def is_hashed_directory(directory: str) -> bool:
@@ -147,7 +151,25 @@ def is_own_location(identifier: str, location: str) -> bool:
     """Whether a location is one that the catalog itself gives to an object id."""
     if location == identifier + TABLE_SUFFIX:
         return DELIMITER not in identifier
-    return location[9:] == identifier and is_hashed_directory(location)
+    return location[9:] in (identifier, f"{identifier}_") and is_hashed_directory(location)
+
+
+def natural_owners(directory: str) -> list[str]:
+    """The object ids whose own location a directory can be."""
+    if is_hashed_directory(directory):
+        return [directory[9:], directory[9:].removesuffix("_")]
+    name = table_name(directory)
+    return [] if name is None else [name]
+
+
+def root_table_at(location: str, identifier: Sequence[str]) -> str | None:
+    """The root table whose marker decides over a table's location; None: the manifest alone does.
+
+    Lance's own clients give a root table named "x.lance" a V2 directory that looks like V1.
+    """
+    if _HASHED.fullmatch(location) and location[9:] == object_id(identifier):
+        return None
+    return table_name(location)
 
 
 def top_directory(location: str) -> str:

@@ -25,7 +25,7 @@ V1 = Mode("v1", {"manifest_enabled": "false"}, has_manifest=False, lists_directo
 V2 = Mode("v2", {"dir_listing_enabled": "false"}, has_manifest=True, lists_directories=False)
 COMPATIBILITY = Mode("compatibility", {}, has_manifest=True, lists_directories=True)
 
-MODES: tuple[Mode, ...] = (V1,)
+MODES: tuple[Mode, ...] = (V1, V2, COMPATIBILITY)
 
 
 def _only(modes: list[Mode]) -> pytest.MarkDecorator:

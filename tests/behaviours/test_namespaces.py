@@ -238,18 +238,18 @@ def test_skip_still_drops_a_namespace_that_is_there(catalog: api.LanceNamespace)
     assert not namespace_exists(catalog, "prod")
 
 
-def test_a_table_and_a_namespace_cannot_share_an_id(catalog: api.LanceNamespace) -> None:
+def test_a_table_and_a_namespace_cannot_share_an_id_and_the_one_there_names_the_error(catalog: api.LanceNamespace) -> None:
     make_namespace(catalog, "prod")
     create(catalog, "people")
     declare(catalog, "prod", "people")
 
-    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
+    with refused(ErrorCode.NAMESPACE_ALREADY_EXISTS):
         create(catalog, "prod")
-    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
+    with refused(ErrorCode.NAMESPACE_ALREADY_EXISTS):
         declare(catalog, "prod")
-    with refused(ErrorCode.NAMESPACE_ALREADY_EXISTS):
+    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
         make_namespace(catalog, "people")
-    with refused(ErrorCode.NAMESPACE_ALREADY_EXISTS):
+    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
         make_namespace(catalog, "prod", "people")
 
 

@@ -120,9 +120,10 @@ def test_a_taken_name_is_not_taken_over(catalog: api.LanceNamespace, place: Plac
     create(catalog, "people")
     create(catalog, "plants", data=PLANTS)
 
-    for taken in ("plants", "prod"):
-        with refused(ErrorCode.TABLE_ALREADY_EXISTS):
-            rename(catalog, "people", to=taken)
+    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
+        rename(catalog, "people", to="plants")
+    with refused(ErrorCode.NAMESPACE_ALREADY_EXISTS):
+        rename(catalog, "people", to="prod")
 
     assert contents(catalog, place, "people") == PEOPLE
     assert contents(catalog, place, "plants") == PLANTS

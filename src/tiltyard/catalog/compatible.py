@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, Table, already_exists, no_such_table
-from tiltyard.catalog.directory import DirectoryCatalog, Spot, why_hidden
+from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.marker import State
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -82,22 +81,21 @@ class CompatibleCatalog:
             return found
         spot = self._directory.look(table)
         if not spot.is_visible or names.table_directory(table[0]) in snapshot.unusual_locations():
-            raise no_such_table(table, hint=_why_missing(spot))
+            raise no_such_table(table, hint=why_hidden(spot))
         return _with_properties(spot.as_table(), row)
 
     def occupant(self, table: TableId) -> Table | None:
         """One request for a table of the manifest, three for a root table at its V1 location."""
         if len(table) > 1:
             return self._manifest.occupant(table)
-        row = self._manifest.read().get(table[0])
+        snapshot = self._manifest.read()
+        row = snapshot.get(table[0])
         if row is not None and not _is_index(row):
             return self._manifest.occupant(table)
-        spot = self._directory.look(table)
-        if spot.is_empty or spot.marker.state is State.MOVED:
-            return None
-        if not spot.is_visible:
-            raise already_exists(table, hint=why_hidden(spot))
-        return _with_properties(spot.as_table(), row)
+        if names.table_directory(table[0]) in snapshot.unusual_locations():
+            return None  # its directory went to another name, so it gets a new one
+        found = self._directory.occupant(table)
+        return None if found is None else _with_properties(found, row)
 
     def is_only_declared(self, table: Table) -> bool:
         return self._manifest.is_only_declared(table)
@@ -105,7 +103,7 @@ class CompatibleCatalog:
     def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
         """At the root: eight requests, of which three look, one reserves and four index it."""
         placed = self.place(table, properties)
-        if names.table_name(placed.location) is None:
+        if names.root_table_at(placed.location, table) is None:
             return self._manifest.declare(table, properties)
         if self.occupant(table) is not None:
             raise already_exists(table)
@@ -138,10 +136,3 @@ def _is_index(row: Row) -> bool:
 
 def _with_properties(table: Table, row: Row | None) -> Table:
     return Table(table.id, table.location, table.only_declared, row.properties if row else {})
-
-
-def _why_missing(spot: Spot) -> str | None:
-    if spot.marker.state is State.MOVED and spot.marker.moved_to is not None:
-        target = names.display(names.split_object_id(spot.marker.moved_to))
-        return f"it was renamed to {target}; if that is not there, register it again"
-    return why_hidden(spot)

@@ -113,10 +113,17 @@ class DirectoryCatalog:
         """Two requests."""
         spot = self.look(table)
         if spot.is_empty:
+            self._uncover(spot)
             return None
         if not spot.is_visible:
             raise already_exists(table, hint=why_hidden(spot))
         return spot.as_table()
+
+    def _uncover(self, spot: Spot) -> None:
+        """A dropped table may leave a marker that hides nothing: it must not hide the next one."""
+        if spot.marker.hides:
+            self._store.require_conditions()
+            marker.swap(self._store, spot.name, spot.marker, State.LIVE, self._world)
 
     def is_only_declared(self, table: Table) -> bool:
         if table.only_declared is not None:
@@ -168,7 +175,12 @@ def no_properties(properties: Mapping[str, str]) -> None:
 
 def why_hidden(spot: Spot) -> str | None:
     """The hint for a table that is there and not visible."""
-    if spot.marker.state is State.DEREGISTERED or spot.hidden_by_peer:
+    if spot.is_empty:
+        return None
+    if spot.marker.state is State.MOVED:
+        target = names.display(names.split_object_id(spot.marker.moved_to or ""))
+        return f"it was renamed to {target}; if that is not there, register it again"
+    if spot.marker.hides or spot.hidden_by_peer:
         return (
             f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tiltyard import names
-from tiltyard.catalog import marker
 from tiltyard.catalog.base import Catalog, DropBehaviour, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest import edits
@@ -48,7 +47,7 @@ class Dropper:
             if len(table) > 1:
                 raise
             found = self._deregistered(table)
-        if names.table_name(found.location) is None:
+        if names.root_table_at(found.location, table) is None:
             assert self._manifest is not None
             found = as_table(
                 self._manifest.submit(edits.remove_table(table, found.location)).answer
@@ -62,13 +61,13 @@ class Dropper:
         """Drop any number of tables; those of the manifest go in one commit, all or none."""
         self._store.require_conditions()
         found = [self._catalog.find(table) for table in tables]
-        rows = [each for each in found if names.table_name(each.location) is None]
+        rows = [each for each in found if names.root_table_at(each.location, each.id) is None]
         if rows:
             assert self._manifest is not None
             removals = [edits.remove_table(each.id, each.location) for each in rows]
             self._manifest.submit(edits.all_of(removals))
         for each in found:
-            if names.table_name(each.location) is None:
+            if names.root_table_at(each.location, each.id) is None:
                 self._erase(each)
             else:
                 self._drop_directory(each)
@@ -89,13 +88,9 @@ class Dropper:
         return spot.as_table()
 
     def _drop_directory(self, table: Table) -> None:
-        name = names.table_name(table.location)
-        assert name is not None
+        """The row first: it is only an index, and what is left can still be found without it."""
         if self._manifest is not None:
             self._manifest.submit(edits.forget_table(table.id, table.location))
-        present = marker.read(self._store, name)
-        if present.hides:  # or the next table of this name would be born hidden
-            marker.swap(self._store, name, present, State.LIVE, self._world)
         self._erase(table)
 
     def _erase(self, table: Table) -> None:

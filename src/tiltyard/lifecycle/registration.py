@@ -54,7 +54,7 @@ class Registrar:
         """Take a name away and keep the data. The answer tells where it lies."""
         self._store.require_conditions()
         found = self._catalog.find(table)
-        name = names.table_name(found.location)
+        name = names.root_table_at(found.location, table)
         if name is None:
             assert self._manifest is not None
             row = self._manifest.submit(edits.remove_table(table, found.location)).answer
@@ -144,7 +144,7 @@ class Registrar:
         found = self._catalog.find(table)
         if self._catalog.occupant(target) is not None:
             raise already_exists(target)
-        name = names.table_name(found.location)
+        name = names.root_table_at(found.location, table)
         if name is None or (name,) != table:
             row = self._manifest.submit(edits.rename_table(table, target, found.location)).answer
             return as_table(row)

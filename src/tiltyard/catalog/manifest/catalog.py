@@ -145,7 +145,7 @@ class ManifestCatalog:
 
     def is_trusted(self, row: Row) -> bool:
         """A row at a V1 location counts as far as the marker there agrees. One request for such."""
-        name = names.table_name(row.location or "")
+        name = names.root_table_at(row.location or "", row.id)
         if name is None:
             return True
         present = marker.read(self._store, name)

@@ -81,26 +81,16 @@ class Draft:
     def owner(self, location: str) -> str | None:
         """The id that owns a location, or one inside or around it. Locations are owned once."""
         directory = names.top_directory(location)  # overlapping locations share it
-        for identifier in (
-            *_natural_owners(directory),
+        candidates: list[str] = [
+            *names.natural_owners(directory),
             *self.base.unusual_owners(directory),
             *self._owners.get(directory, ()),
-        ):
+        ]
+        for identifier in candidates:
             row = self.get(identifier)
             if row is not None and row.location and names.overlaps(row.location, location):
                 return identifier
         return None
-
-
-def _natural_owners(directory: str) -> list[str]:
-    """The ids whose own location a directory can be: it follows from its name."""
-    owners = []
-    name = names.table_name(directory)
-    if name is not None:
-        owners.append(name)
-    if names.is_hashed_directory(directory):
-        owners.append(directory[9:])
-    return owners
 
 
 Edit = Callable[[Draft], Change]
