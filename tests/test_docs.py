@@ -1,0 +1,131 @@
+"""Every page of documentation does what it says: its Python and its commands are run, in order.
+
+A page runs in an empty directory. ```python blocks share their variables; ```sh blocks are run by a
+shell; in ```console blocks the lines after a `$ ` command are what it prints, where a line `...`
+stands for any lines. ```text blocks are only for reading.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tiltyard.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RUN = ("python", "sh", "console")
+READ = ("text", "json", "toml")
+
+_PLAIN = re.compile(r"tiltyard [^|&;<>]*")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page and the line that it starts on."""
+
+    language: str
+    text: str
+    line: int
+
+
+def _blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text()
+    for match in _FENCE.finditer(text):
+        yield Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1)
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(each.language in RUN for each in _blocks(page))],
+    ids=_name,
+)
+def test_what_a_page_shows_works(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("TILTYARD_ROOT", raising=False)
+    variables: dict[str, object] = {"__name__": "__main__"}
+    for block in _blocks(page):
+        if block.language == "python":
+            # Blank lines before it give an error the line that it has on the page.
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), variables)
+        elif block.language == "sh":
+            _shell(block.text)
+        elif block.language == "console":
+            for command, expected in _exchanges(block.text):
+                printed = _tiltyard(command) if _PLAIN.fullmatch(command) else _shell(command)
+                assert re.fullmatch(expected, printed, re.DOTALL), f"{command}\n{printed}"
+
+
+def _tiltyard(command: str) -> str:
+    """Run one command inside this process, because starting another takes a second or two."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        status = main(shlex.split(command)[1:])
+    return _checked(command, status, printed.getvalue())
+
+
+def _shell(script: str) -> str:
+    ended = subprocess.run(
+        ["sh", "-ec", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return _checked(script, ended.returncode, ended.stdout)
+
+
+def _checked(command: str, status: int, printed: str) -> str:
+    """What was printed; a page may show a refusal, but nothing else that fails."""
+    assert status == 0 or "error: " in printed, f"{command}\n{printed}"
+    return "\n".join(line.rstrip() for line in printed.splitlines())
+
+
+def _exchanges(text: str) -> Iterator[tuple[str, str]]:
+    for exchange in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = exchange.partition("\n")
+        lines = expected.rstrip().splitlines()
+        yield command, "\n".join(".*" if line == "..." else re.escape(line) for line in lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_page_names_the_language_of_its_blocks_and_links_to_files_that_exist(page: Path) -> None:
+    assert [each.line for each in _blocks(page) if each.language not in RUN + READ] == []
+    links = _LINK.findall(page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "demo"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    # Only a path of this machine may be longer.
+    long = [line for line in ended.stdout.splitlines() if len(line) > 80 and "/" not in line]
+    assert long == []
