@@ -10,14 +10,14 @@ from tiltyard.cli import identifiers, words
 from tiltyard.cli.call import Call
 
 if TYPE_CHECKING:
-    import lance
     import pyarrow as pa
     from lance_namespace import DescribeTableResponse
 
 
 def count_rows(call: Call, identifier: Sequence[str]) -> int:
     """How many rows the latest version has."""
-    return _opened(call, identifier, _described_with_data(call, identifier)).count_rows()
+    dataset = _opened(call, identifier, _described_with_data(call, identifier))
+    return int(dataset.count_rows())
 
 
 def first_rows(call: Call, identifier: Sequence[str], limit: int) -> pa.Table:
@@ -76,9 +76,8 @@ def _described_with_data(call: Call, identifier: Sequence[str]) -> DescribeTable
     return answer
 
 
-def _opened(
-    call: Call, identifier: Sequence[str], answer: DescribeTableResponse
-) -> lance.LanceDataset:
+def _opened(call: Call, identifier: Sequence[str], answer: DescribeTableResponse) -> Any:
+    """The table as a Lance dataset, a type that only the rooms below may name."""
     from tiltyard.catalog.base import Table
     from tiltyard.catalog.pylance import Lance
     from tiltyard.names import relative_location
