@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import quote
 
 import lance_namespace as api
@@ -24,21 +24,26 @@ from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.group import Committer
 from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.migration import Migrated, Migration
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
     TableNotFoundError,
+    UnsupportedOperationError,
     translate,
 )
 from tiltyard.lifecycle.drop import Dropper
-from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.registration import Registrar, Registration
 from tiltyard.paging import page
 from tiltyard.settings import Settings
 from tiltyard.store import Outcome, Retry, open_store
 from tiltyard.tables import describe, schema
 from tiltyard.tables.create import TableWriter, read_ipc
 from tiltyard.world import WORLD
+
+if TYPE_CHECKING:
+    import lance
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +69,7 @@ def _says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
                 return method(*args, **kwargs)
             except (OSError, ValueError, RuntimeError, Outcome) as error:
                 namespace, request = args[0], args[1] if len(args) > 1 else None
-                identifier = names.display(getattr(request, "id", None) or ())
+                identifier = names.display(_id_of(request))
                 secrets = namespace._settings.secrets  # type: ignore[attr-defined]
                 raise translate(error, f"{doing} {identifier}", secrets) from error
 
@@ -94,6 +99,7 @@ class DirectoryNamespace(api.LanceNamespace):
         rooms = (self._store, self._world, self._catalog, directory, manifest)
         self._registrar = Registrar(*rooms)
         self._dropper = Dropper(*rooms)
+        self._migration = Migration(self._store, directory, manifest) if manifest else None
         self._writer = TableWriter(self._catalog, self._store, self._lance, Retry())
 
     def _open_manifest(self) -> ManifestCatalog:
@@ -212,24 +218,53 @@ class DirectoryNamespace(api.LanceNamespace):
             raise at.missing(table)
         return answer
 
+    @_says("open table")
+    def open_table(
+        self, id: Sequence[str], *, version: int | None = None, tag: str | None = None
+    ) -> lance.LanceDataset:
+        """The table as pylance's own dataset, at its latest version or another."""
+        table = self._catalog.find(names.parse_table_id(id))
+        return describe.open_at(self._lance, table, describe.At(version, tag))
+
     # -- tables: making and removing
 
     @_says("declare table")
     def declare_table(self, request: api.DeclareTableRequest) -> api.DeclareTableResponse:
-        identifier = names.parse_table_id(request.id)
-        if request.location is not None:
-            wanted = names.relative_location(self._settings.root, request.location)
-            if wanted != names.table_directory(identifier[-1]) or len(identifier) > 1:
-                raise InvalidInputError(
-                    f"the location of a table is chosen by the catalog, not {request.location!r}",
-                    hint="leave it out, or write the table and register it",
-                )
-        table = self._catalog.declare(identifier, request.properties or {})
-        return api.DeclareTableResponse(
-            location=self._uri(table),
-            storage_options=self._vended(request.vend_credentials),
-            properties=_properties(table),
-        )
+        """Reserve a name without data. V1 three requests, V2 five."""
+        return self.declare_tables([request])[0]
+
+    @_says("declare tables")
+    def declare_tables(
+        self, requests: Sequence[api.DeclareTableRequest]
+    ) -> list[api.DeclareTableResponse]:
+        """Reserve any number of names; in the manifest in one commit, all of them or none."""
+        wanted: dict[names.TableId, Mapping[str, str]] = {}
+        for request in requests:
+            identifier = names.parse_table_id(request.id)
+            if identifier in wanted:
+                raise InvalidInputError(f"table {names.display(identifier)} is named twice")
+            self._check_own_location(identifier, request.location)
+            wanted[identifier] = request.properties or {}
+        declared = self._catalog.declare_all(wanted) if wanted else []
+        return [
+            api.DeclareTableResponse(
+                location=self._uri(table),
+                storage_options=self._vended(request.vend_credentials),
+                properties=_properties(table),
+            )
+            for table, request in zip(declared, requests, strict=True)
+        ]
+
+    def _check_own_location(self, identifier: names.TableId, location: str | None) -> None:
+        """Lance's clients may name the location that the catalog would choose, and no other."""
+        if location is None:
+            return
+        wanted = names.relative_location(self._settings.root, location)
+        if len(identifier) > 1 or wanted != names.table_directory(identifier[0]):
+            raise InvalidInputError(
+                f"the location of a table is chosen by the catalog, so it can't be {location!r}",
+                hint="leave it out, or write the table and register it",
+            )
 
     @_says("create table")
     def create_table(
@@ -250,11 +285,27 @@ class DirectoryNamespace(api.LanceNamespace):
 
     @_says("register table")
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
-        identifier = names.parse_table_id(request.id)
-        mode = _choice(RegisterMode, request.mode, "register mode")
-        location = names.relative_location(self._settings.root, request.location)
-        table = self._registrar.register(identifier, location, mode, request.properties or {})
-        return api.RegisterTableResponse(location=self._uri(table), properties=_properties(table))
+        """Give a name to a Lance table that lies inside the root and has none."""
+        return self.register_tables([request])[0]
+
+    @_says("register tables")
+    def register_tables(
+        self, requests: Sequence[api.RegisterTableRequest]
+    ) -> list[api.RegisterTableResponse]:
+        """Register any number of tables; in the manifest in one commit, all of them or none."""
+        wanted = [
+            Registration(
+                names.parse_table_id(request.id),
+                names.relative_location(self._settings.root, request.location),
+                _choice(RegisterMode, request.mode, "register mode"),
+                request.properties or {},
+            )
+            for request in requests
+        ]
+        return [
+            api.RegisterTableResponse(location=self._uri(table), properties=_properties(table))
+            for table in self._registrar.register_all(wanted)
+        ]
 
     @_says("deregister table")
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
@@ -268,9 +319,17 @@ class DirectoryNamespace(api.LanceNamespace):
     @_says("drop table")
     def drop_table(self, request: api.DropTableRequest) -> api.DropTableResponse:
         identifier = names.parse_table_id(request.id)
-        table = self._dropper.drop(identifier)
+        return self._dropped(self._dropper.drop(identifier))
+
+    @_says("drop tables")
+    def drop_tables(self, requests: Sequence[api.DropTableRequest]) -> list[api.DropTableResponse]:
+        """Drop any number of tables; their rows go in one commit, all of them or none."""
+        identifiers = [names.parse_table_id(request.id) for request in requests]
+        return [self._dropped(table) for table in self._dropper.drop_all(identifiers)]
+
+    def _dropped(self, table: Table) -> api.DropTableResponse:
         return api.DropTableResponse(
-            id=list(identifier), location=self._uri(table), properties=_properties(table)
+            id=list(table.id), location=self._uri(table), properties=_properties(table)
         )
 
     @_says("rename table")
@@ -283,6 +342,20 @@ class DirectoryNamespace(api.LanceNamespace):
         target = names.parse_table_id([*namespace, request.new_table_name])
         self._registrar.rename(identifier, target)
         return api.RenameTableResponse()
+
+    def migrate(
+        self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> list[Migrated]:
+        """Give every V1 table of the directory a row in the manifest; its bytes do not move.
+
+        Safe to repeat. Afterwards `dir_listing_enabled=false` shows the same tables.
+        """
+        if self._migration is None:
+            raise UnsupportedOperationError(
+                "directory mode has no manifest to migrate to",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        return self._migration.run(dry_run=dry_run, progress=progress)
 
     # -- shaping
 
@@ -331,6 +404,12 @@ def _tables(found: Sequence[str], request: api.ListTablesRequest) -> api.ListTab
     # Names from the catalog are strings already; validating a hundred thousand again takes longer
     # than finding them.
     return api.ListTablesResponse.model_construct(tables=list(chosen), page_token=token)
+
+
+def _id_of(request: Any) -> Sequence[str]:
+    """Whatever a method was called with, as far as it names something."""
+    identifier = request if isinstance(request, list | tuple) else getattr(request, "id", None)
+    return [str(part) for part in identifier or ()]
 
 
 def _properties(table: Table) -> dict[str, str] | None:

@@ -81,8 +81,8 @@ class Catalog(Protocol):
     def is_only_declared(self, table: Table) -> bool:
         """Whether a table has no version yet."""
 
-    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """Reserve a name and its location. TableAlreadyExistsError."""
+    def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
+        """Reserve names with their properties, and locations for them. TableAlreadyExistsError."""
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         """Where a table that does not exist will be written, and what will be kept of it."""

@@ -14,6 +14,7 @@ from tiltyard.catalog.base import CreateMode, DropBehaviour, Table, already_exis
 from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.draft import Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.names import NamespaceId, TableId
@@ -100,15 +101,21 @@ class CompatibleCatalog:
     def is_only_declared(self, table: Table) -> bool:
         return self._manifest.is_only_declared(table)
 
-    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """At the root: eight requests, of which three look, one reserves and four index it."""
-        placed = self.place(table, properties)
-        if names.root_table_at(placed.location, table) is None:
-            return self._manifest.declare(table, properties)
-        if self.occupant(table) is not None:
-            raise already_exists(table)
-        self._directory.declare(table, {})
-        self.publish(placed)
+    def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
+        """All of them in one commit; a root table costs four requests more, to look and to reserve.
+
+        The directory of a root table decides about its name, so those are reserved first.
+        """
+        placed = [self.place(table, properties) for table, properties in tables.items()]
+        at_the_root = [each for each in placed if _is_index(as_row(each))]
+        for each in at_the_root:
+            if self.occupant(each.id) is not None:
+                raise already_exists(each.id)
+        self._manifest.require_conditions()
+        for each in at_the_root:
+            self._directory.reserve(each)
+        self._manifest.submit(edits.all_of([self._publishing(each) for each in placed]))
+        self._manifest.reserve([each for each in placed if each not in at_the_root])
         return placed
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
@@ -122,11 +129,11 @@ class CompatibleCatalog:
         return Table(table, location, only_declared=True, properties=dict(properties))
 
     def publish(self, table: Table) -> None:
+        self._manifest.submit(self._publishing(table))
+
+    def _publishing(self, table: Table) -> Edit:
         row = as_row(table)
-        if _is_index(row):
-            self._manifest.submit(edits.index_table(row))
-        else:
-            self._manifest.publish(table)
+        return edits.index_table(row) if _is_index(row) else edits.add_table(row)
 
 
 def _is_index(row: Row) -> bool:

@@ -43,6 +43,10 @@ class Spot:
         return names.VERSIONS_DIRECTORY in self.inside.directories
 
     @property
+    def is_reserved(self) -> bool:
+        return any(entry.name == names.RESERVATION for entry in self.inside.objects)
+
+    @property
     def hidden_by_peer(self) -> bool:
         """A nested marker that is not ours: ours only counts together with the root marker."""
         return any(
@@ -130,18 +134,24 @@ class DirectoryCatalog:
             return table.only_declared
         return names.VERSIONS_DIRECTORY not in self._store.list(table.location).directories
 
-    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """Three requests: what is there, the marker, and the reservation that decides a race."""
-        placed = self.place(table, properties)
+    def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
+        """Three requests a table: what is there, the marker, and the reservation."""
+        placed = [self.place(table, properties) for table, properties in tables.items()]
         self._store.require_conditions()
-        if self.occupant(table) is not None:
-            raise already_exists(table)
-        reservation = marker.NESTED_BODY + b" " + self._world.token(16).encode()
-        try:
-            settle.put_new(self._store, f"{placed.location}/{names.RESERVATION}", reservation)
-        except AlreadyThere as taken:
-            raise already_exists(table) from taken
+        for each in placed:
+            if self.occupant(each.id) is not None:
+                raise already_exists(each.id)
+        for each in placed:
+            self.reserve(each)
         return placed
+
+    def reserve(self, table: Table) -> None:
+        """Put something into a directory that is free. Of racing reservations one wins."""
+        body = marker.reservation_body(self._world)
+        try:
+            settle.put_new(self._store, f"{table.location}/{names.RESERVATION}", body)
+        except AlreadyThere as taken:
+            raise already_exists(table.id) from taken
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         only_root(table[:-1])

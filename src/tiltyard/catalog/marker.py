@@ -103,6 +103,11 @@ def swap(
     return replace(following, tag=tag)
 
 
+def reservation_body(world: World) -> bytes:
+    """What we write to reserve a directory: only that it exists counts, and whose it is, for us."""
+    return NESTED_BODY + b" " + world.token(16).encode()
+
+
 def nested_body(generation: str) -> bytes:
     """What we write into the nested marker, beside a root marker of the same generation."""
     return NESTED_BODY + b" " + generation.encode()

@@ -8,14 +8,20 @@ before a show, so that a crash in between leaves them seeing more than we do, ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Catalog, RegisterMode, Table, already_exists, no_such_table
-from tiltyard.catalog.directory import DirectoryCatalog, Spot, no_properties, why_hidden
+from tiltyard.catalog.directory import (
+    DirectoryCatalog,
+    Spot,
+    no_namespaces,
+    no_properties,
+    why_hidden,
+)
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.rows import MOVED, check_properties
@@ -29,6 +35,16 @@ from tiltyard.errors import (
 from tiltyard.names import TableId
 from tiltyard.store import Store
 from tiltyard.world import World
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A wish to give a name to what lies at a location."""
+
+    table: TableId
+    location: str
+    mode: RegisterMode = RegisterMode.CREATE
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class Registrar:
@@ -69,43 +85,55 @@ class Registrar:
         if spot.is_empty or spot.marker.state is State.DEREGISTERED:
             raise no_such_table(table, hint=why_hidden(spot))
         generation = self._world.generation()
-        marker.swap(
+        hidden = marker.swap(
             self._store, name, spot.marker, State.DEREGISTERED, self._world, generation=generation
         )
         nested = f"{names.table_directory(name)}/{names.DEREGISTERED}"
         self._store.put(nested, marker.nested_body(generation))
+        if marker.read(self._store, name).nonce != hidden.nonce:
+            # Shown again since: Lance's own clients would go on missing it.
+            self._store.delete(nested)
 
     # -- register
 
-    def register(
-        self, table: TableId, location: str, mode: RegisterMode, properties: Mapping[str, str]
-    ) -> Table:
-        """Give a name to a Lance table that lies inside the root and has none."""
-        if self._manifest is None:
-            no_properties(properties)
-        check_properties(properties)
-        name = names.table_name(location)
-        if name is not None or self._manifest is None:
-            return self._register_directory(table, location, mode, properties)
-        if names.VERSIONS_DIRECTORY not in self._store.list(location).directories:
-            raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-        if location.startswith((names.RESERVED_PREFIX, ".")):
-            raise InvalidInputError(f"'{location}' is the catalog's own")
-        if mode is RegisterMode.CREATE and self._catalog.occupant(table) is not None:
-            raise already_exists(table)
-        placed = Table(table, location, only_declared=False, properties=dict(properties))
-        insert = edits.add_table if mode is RegisterMode.CREATE else edits.replace_table
-        self._manifest.submit(insert(as_row(placed)))
+    def register_all(self, requests: Sequence[Registration]) -> list[Table]:
+        """Give names to Lance tables inside the root; all rows in one commit, or none."""
+        placed = []
+        commits = []
+        for each in requests:
+            if self._manifest is None:
+                no_properties(each.properties)
+            check_properties(each.properties)
+            if names.table_name(each.location) is not None or self._manifest is None:
+                placed.append(self._register_directory(each))
+                commits.append(edits.replace_table)
+            else:
+                placed.append(self._check_location(each))
+                is_new = each.mode is RegisterMode.CREATE
+                commits.append(edits.add_table if is_new else edits.replace_table)
+        if self._manifest is not None:
+            rows = [commit(as_row(table)) for commit, table in zip(commits, placed, strict=True)]
+            self._manifest.submit(edits.all_of(rows))
         return placed
 
-    def _register_directory(
-        self, table: TableId, location: str, mode: RegisterMode, properties: Mapping[str, str]
-    ) -> Table:
+    def _check_location(self, wanted: Registration) -> Table:
+        if wanted.location.startswith((names.RESERVED_PREFIX, ".")):
+            raise InvalidInputError(f"'{wanted.location}' is the catalog's own")
+        if names.VERSIONS_DIRECTORY not in self._store.list(wanted.location).directories:
+            raise InvalidInputError(f"there is no Lance table at '{wanted.location}' to register")
+        taken = wanted.mode is RegisterMode.CREATE and self._catalog.occupant(wanted.table)
+        if taken:
+            raise already_exists(wanted.table)
+        return Table(
+            wanted.table, wanted.location, only_declared=False, properties=dict(wanted.properties)
+        )
+
+    def _register_directory(self, wanted: Registration) -> Table:
         """A V1 location is a name, so it can be shown again under that name only."""
-        expected = names.table_directory(table[-1])
+        table, location = wanted.table, wanted.location
         if len(table) > 1 and self._manifest is None:
-            self._directory.look(table)  # says that there are no child namespaces
-        if len(table) > 1 or location != expected:
+            raise no_namespaces(table[:-1])
+        if len(table) > 1 or location != names.table_directory(table[-1]):
             raise InvalidInputError(
                 f"{names.display(table)} can't be registered at '{location}'",
                 hint="a directory '<name>.lance' belongs to the root table of that name; "
@@ -117,13 +145,11 @@ class Registrar:
         if spot.marker.state is State.MOVED and self._has_arrived(spot):
             owner = names.display(names.split_object_id(spot.marker.moved_to or ""))
             raise InvalidInputError(f"'{location}' belongs to {owner} now")
-        if spot.is_visible and mode is RegisterMode.CREATE:
+        if spot.is_visible and wanted.mode is RegisterMode.CREATE:
             raise already_exists(table)
         self._show(spot)
-        placed = replace(spot.as_table(), properties=dict(properties) if self._manifest else None)
-        if self._manifest is not None:
-            self._manifest.submit(edits.replace_table(as_row(placed)))
-        return placed
+        kept = dict(wanted.properties) if self._manifest else None
+        return replace(spot.as_table(), properties=kept)
 
     def _show(self, spot: Spot) -> None:
         self._store.require_conditions()

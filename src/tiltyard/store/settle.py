@@ -40,7 +40,7 @@ def put_new(store: Store, key: str, body: bytes, retry: Retry | None = None) -> 
                 raise Ambiguous(key, "an answer was lost, and the object has changed since")
             raise AlreadyThere(key)
         retry.pause(attempt)
-    raise _gave_up("create", key, retry)
+    raise Ambiguous(key, f"no clear answer in {retry.attempts} tries")
 
 
 def replace(store: Store, key: str, body: bytes, tag: Tag, retry: Retry | None = None) -> Tag:
@@ -63,7 +63,7 @@ def replace(store: Store, key: str, body: bytes, tag: Tag, retry: Retry | None =
                 raise Ambiguous(key, "an answer was lost, and the object has changed since")
             raise Changed(key)
         retry.pause(attempt)
-    raise _gave_up("replace", key, retry)
+    raise Ambiguous(key, f"no clear answer in {retry.attempts} tries")
 
 
 def probe(store: Store) -> None:
@@ -104,9 +104,3 @@ def _read(store: Store, key: str) -> Blob | None:
         return store.get(key)
     except NotThere:
         return None
-
-
-def _gave_up(verb: str, key: str, retry: Retry) -> ServiceUnavailableError:
-    return ServiceUnavailableError(
-        f"could not {verb} {key}: no clear answer in {retry.attempts} tries"
-    )

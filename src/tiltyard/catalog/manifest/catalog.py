@@ -153,22 +153,21 @@ class ManifestCatalog:
             return present.state is State.MOVED and present.nonce == row.metadata[MOVED]
         return not present.hides
 
-    def declare(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """Five requests: one to look, three to commit the row, one to mark the directory."""
-        return self.declare_all({table: properties})[0]
-
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
-        """Declare any number of tables in one commit: all of them, or none.
+        """All of them in one commit, or none: one request to look, three to commit, one a table.
 
-        The row comes first, so that the loser of a race has written nothing.
+        The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        self._store.require_conditions()
         self.submit(edits.all_of([edits.add_table(as_row(each)) for each in placed]))
-        for each in placed:
-            body = marker.NESTED_BODY + b" " + self._world.token(16).encode()
-            self._store.put(f"{each.location}/{names.RESERVATION}", body, durable=False)
+        self.reserve(placed)
         return placed
+
+    def reserve(self, tables: Sequence[Table]) -> None:
+        """Put something into directories that are ours already: for people, and for old clients."""
+        for each in tables:
+            key = f"{each.location}/{names.RESERVATION}"
+            self._store.put(key, marker.reservation_body(self._world), durable=False)
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
@@ -197,8 +196,11 @@ class ManifestCatalog:
                 raise edits.no_such_namespace(namespace)
 
     def submit(self, edit: Edit) -> Change:
-        self._store.require_conditions()
+        self.require_conditions()
         return self._committer.submit(edit)
+
+    def require_conditions(self) -> None:
+        self._store.require_conditions()
 
 
 def as_table(row: Row) -> Table:

@@ -1,0 +1,113 @@
+"""From directories to rows: every V1 table gets a row in the manifest, in few commits.
+
+Nothing moves and nothing is hidden: a row of a V1 table is an index of it. Once all tables have
+one, the catalog can be opened with `dir_listing_enabled=false`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+from tiltyard import names
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.store import Store
+
+ROWS_PER_COMMIT = 10_000
+PROBING_THREADS = 32
+
+
+class Action(StrEnum):
+    """What a migration did with a directory, or would do."""
+
+    ADDED = "added"
+    PRESENT = "present"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """One directory that looks like a V1 table, and what became of it."""
+
+    table: str
+    location: str
+    action: Action
+    reason: str | None = None
+
+
+class Migration:
+    """Brings the tables of one directory into its manifest. A second run finds nothing to do."""
+
+    def __init__(
+        self, store: Store, directory: DirectoryCatalog, manifest: ManifestCatalog
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._manifest = manifest
+
+    def run(
+        self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> list[Migrated]:
+        """One listing, one look at each table without a row, one commit per 10,000 of them."""
+        candidates = [each for each in self._store.list().directories if _looks_like_v1(each)]
+        snapshot = self._manifest.read()
+        report: list[Migrated] = []
+        with ThreadPoolExecutor(PROBING_THREADS) as pool:
+            judged = pool.map(lambda directory: self._judge(directory, snapshot), candidates)
+            for chunk in _chunks(judged, ROWS_PER_COMMIT):
+                if not dry_run:
+                    self._add([each for each in chunk if each.action is Action.ADDED])
+                report.extend(chunk)
+                if progress:
+                    progress(len(report), len(candidates))
+        return report
+
+    def _judge(self, directory: str, snapshot: Snapshot) -> Migrated:
+        name = directory.removesuffix(names.TABLE_SUFFIX)
+
+        def verdict(action: Action, reason: str | None = None) -> Migrated:
+            return Migrated(name, directory, action, reason)
+
+        if names.table_name(directory) is None:
+            refused = names.why_refused(name) or "its name is reserved or too long"
+            return verdict(Action.SKIPPED, f"not a table name: {refused}")
+        if directory in snapshot.unusual_locations():
+            owner = names.split_object_id(snapshot.unusual_locations()[directory])
+            return verdict(Action.PRESENT, f"it is registered as {names.display(owner)}")
+        row = snapshot.get(name)
+        if row is not None and not row.is_table:
+            return verdict(Action.SKIPPED, "a namespace has this name")
+        if row is not None:
+            same = row.location == directory
+            return verdict(
+                *(
+                    (Action.PRESENT,)
+                    if same
+                    else (Action.SKIPPED, "its name is at another location")
+                )
+            )
+        spot = self._directory.look((name,))
+        if spot.is_visible and (spot.has_versions or spot.is_reserved):
+            return verdict(Action.ADDED)
+        return verdict(Action.SKIPPED, why_hidden(spot) or "it holds no Lance table")
+
+    def _add(self, tables: Sequence[Migrated]) -> None:
+        if tables:
+            rows = (as_row(Table((each.table,), each.location)) for each in tables)
+            self._manifest.submit(edits.all_of([edits.index_table(row) for row in rows]))
+
+
+def _looks_like_v1(directory: str) -> bool:
+    return directory.endswith(names.TABLE_SUFFIX)
+
+
+def _chunks(entries: Iterator[Migrated], size: int) -> Iterator[list[Migrated]]:
+    while chunk := list(islice(entries, size)):
+        yield chunk
