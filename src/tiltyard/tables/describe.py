@@ -18,6 +18,7 @@ from tiltyard.errors import (
     TiltyardError,
     translate,
 )
+from tiltyard.tables.schema import as_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def describe(access: Lance, table: Table, at: At = LATEST) -> Detail:
     counted = dataset.stats.dataset_stats()
     return Detail(
         version=dataset.version,
-        schema=dataset.schema,
+        schema=as_stored(dataset),
         rows=dataset.count_rows(),
         deleted_rows=counted["num_deleted_rows"],
         fragments=counted["num_fragments"],

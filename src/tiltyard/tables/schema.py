@@ -1,8 +1,12 @@
-"""An Arrow schema in the JSON form of the namespace specification, as pylance writes it."""
+"""A table's schema as Lance stores it, in the JSON form of the namespace specification, as pylance
+writes it: an extension type is its storage type, with its name in the field's metadata."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+from lance import LanceDataset
 from lance_namespace_urllib3_client.models.json_arrow_data_type import JsonArrowDataType
 from lance_namespace_urllib3_client.models.json_arrow_field import JsonArrowField
 from lance_namespace_urllib3_client.models.json_arrow_schema import JsonArrowSchema
@@ -27,6 +31,33 @@ _FAMILIES = (
     (pa.types.is_time64, "time64"),
     (pa.types.is_duration, "duration"),
 )
+
+
+def as_stored(dataset: LanceDataset) -> pa.Schema:
+    """The schema without extension types, which pyarrow would take out of the metadata."""
+    fields = [_stored(field) for field in dataset.lance_schema.fields()]
+    return pa.schema(fields, metadata=dataset.schema.metadata)
+
+
+def _stored(field: Any) -> pa.Field:  # a LanceField, whose types are not published
+    arrow = field.to_arrow()
+    kind = arrow.type
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    children = [_stored(child) for child in field.children()]
+    if children:
+        if pa.types.is_struct(kind):
+            kind = pa.struct(children)
+        elif pa.types.is_map(kind):
+            key, item = children[0].type.fields
+            kind = pa.map_(key, item)
+        elif pa.types.is_large_list(kind):
+            kind = pa.large_list(children[0])
+        elif pa.types.is_fixed_size_list(kind):
+            kind = pa.list_(children[0], kind.list_size)
+        elif pa.types.is_list(kind):
+            kind = pa.list_(children[0])
+    return pa.field(arrow.name, kind, arrow.nullable, field.metadata)
 
 
 def to_json(schema: pa.Schema) -> JsonArrowSchema:

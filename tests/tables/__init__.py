@@ -1,0 +1,1 @@
+"""The data of one table, and how it is described."""
