@@ -60,11 +60,19 @@ class DropMode(StrEnum):
 
 
 def _says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Name what a method does; errors of pylance and the store leave it as ours, with that name."""
+    """Name what a method does; errors of pylance and the store leave it as ours, with that name.
+
+    lancedb hands requests over as dicts; they become the model that the method takes.
+    """
 
     def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        kind = getattr(api, method.__annotations__.get("request", "").removeprefix("api."), None)
+
         @functools.wraps(method)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            if kind is not None and len(args) > 1 and isinstance(args[1], dict):
+                given: Any = (args[0], kind.model_validate(args[1]), *args[2:])
+                return guarded(*given, **kwargs)
             try:
                 return method(*args, **kwargs)
             except (OSError, ValueError, RuntimeError, Outcome) as error:
@@ -104,7 +112,7 @@ class DirectoryNamespace(api.LanceNamespace):
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(attempts=self._settings.commit_retries, first_pause=0.01)
-        table = ManifestTable(self._store, self._lance, self._settings.max_staleness, retry)
+        table = ManifestTable(self._store, self._lance, self._settings, retry)
         return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
 
     def __repr__(self) -> str:

@@ -55,6 +55,8 @@ class Settings:
                 storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
             elif name in _PARSERS:
                 values[name] = _PARSERS[name](name, value)
+            elif name in _PYLANCE_ONLY:
+                _refuse_if_on(name, value)
             else:
                 raise InvalidInputError(f"unknown property {name!r}", hint=_did_you_mean(name))
         if "root" not in values:
@@ -160,6 +162,22 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "vend_input_storage_options": _flag,
     "vend_input_storage_options_refresh_interval_millis": _count,
 }
+
+
+# Properties of pylance's DirectoryNamespace that would change what a caller gets, and what to do
+# instead. Switched off they are accepted, so that a shared set of properties opens both.
+_PYLANCE_ONLY = {
+    "table_version_tracking_enabled": "table versions are not tracked yet",
+    "table_version_storage_enabled": "table versions are not tracked yet",
+    "dir_listing_to_manifest_migration_enabled": "call migrate() instead",
+    "ops_metrics_enabled": "count requests at the store instead",
+    "credential_vendor.enabled": "storage options are handed out with vend_input_storage_options",
+}
+
+
+def _refuse_if_on(name: str, value: Any) -> None:
+    if _flag(name, value):
+        raise InvalidInputError(f"property {name!r} can't be on", hint=_PYLANCE_ONLY[name])
 
 
 def _did_you_mean(name: str) -> str:

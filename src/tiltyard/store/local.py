@@ -192,13 +192,16 @@ class LocalStore:
     def _jot_down(self, key: str, body: bytes) -> Tag:
         """Neither atomic nor synced: a fraction of the time of a write that is."""
         path = self._path(key)
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(body)
-        except OSError as error:
-            raise self._refused(error, key) from error
-        return _tag(body)
+        for _ in range(_TRIES):
+            try:
+                with open(path, "wb", buffering=0) as file:
+                    file.write(body)
+                return _tag(body)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            except OSError as error:
+                raise self._refused(error, key) from error
+        raise self._keeps_disappearing(key)
 
     @contextmanager
     def _written(self, key: str, body: bytes) -> Iterator[str]:
@@ -231,9 +234,7 @@ class LocalStore:
                 with suppress(FileNotFoundError):
                     os.makedirs(folder, exist_ok=True)
         else:
-            raise ServiceUnavailableError(
-                f"could not write {key}: its folder was removed {_TRIES} times meanwhile"
-            )
+            raise self._keeps_disappearing(key)
         with suppress(FileNotFoundError):  # deleted by another since, and the folder pruned
             _sync(folder)
             while is_new and folder != self._root:
@@ -289,6 +290,11 @@ class LocalStore:
         if error.errno in _MISSING or error.errno == errno.EISDIR:
             return NotThere(key)
         return translate(error, f"{verb} {key or 'the root'} in {self._root}")
+
+    def _keeps_disappearing(self, key: str) -> Exception:
+        return ServiceUnavailableError(
+            f"could not write {key}: its folder was removed {_TRIES} times meanwhile"
+        )
 
     def _refused(self, error: OSError, key: str) -> Exception:
         problem = translate(error, f"write {key} in {self._root}")

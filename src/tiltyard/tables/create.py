@@ -24,6 +24,10 @@ from tiltyard.errors import (
 from tiltyard.names import TableId
 from tiltyard.store import Retry, Store
 
+# Lance takes buffers as they are and panics over a decimal that is not aligned; the bytes of a
+# request may lie anywhere.
+_ALIGNED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+
 
 @dataclass(frozen=True, slots=True)
 class Created:
@@ -110,8 +114,8 @@ def read_ipc(data: bytes) -> pa.Table:
     try:
         source = pa.BufferReader(data)
         if data[:6] == b"ARROW1":
-            return pa.ipc.open_file(source).read_all()
-        return pa.ipc.open_stream(source).read_all()
+            return pa.ipc.open_file(source, options=_ALIGNED).read_all()
+        return pa.ipc.open_stream(source, options=_ALIGNED).read_all()
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise InvalidInputError(f"the data is not an Arrow IPC stream: {error}") from error
 

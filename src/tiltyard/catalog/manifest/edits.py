@@ -158,6 +158,9 @@ def rename_table(table: TableId, target: TableId, location: str) -> Edit:
 def all_of(edits: list[Edit]) -> Edit:
     """Several edits as one: all of them take effect, or none."""
 
+    if len(edits) == 1:
+        return lambda draft: _listed(edits[0](draft))
+
     def edit(draft: Draft) -> Change:
         trial = draft.copy()
         changes = []
@@ -172,6 +175,10 @@ def all_of(edits: list[Edit]) -> Edit:
         )
 
     return edit
+
+
+def _listed(change: Change) -> Change:
+    return replace(change, answer=[change.answer])
 
 
 # -- what edits ask of a draft

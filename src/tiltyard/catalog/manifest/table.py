@@ -7,12 +7,14 @@ asking for "the next version" does not.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import lance
 import numpy as np
@@ -25,6 +27,7 @@ from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
 from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError, translate
+from tiltyard.settings import Settings
 from tiltyard.store import Entry, Retry, Store
 
 FORMAT = 1
@@ -32,6 +35,14 @@ STAMP = "tiltyard.format"
 READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
 WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
 KNOWN_FLAGS = 0
+
+INDEXES: dict[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
+    "object_id_btree": ("object_id", "BTREE"),
+    "object_type_bitmap": ("object_type", "BITMAP"),
+    "base_objects_label_list": ("base_objects", "LABEL_LIST"),
+}
+
+log = logging.getLogger(__name__)
 
 _VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
 _MANIFEST = re.compile(r"(\d{20})\.manifest")
@@ -51,10 +62,11 @@ class _State:
 class ManifestTable:
     """Safe for any number of threads; several processes meet in the commits."""
 
-    def __init__(self, store: Store, access: Lance, max_staleness: float, retry: Retry) -> None:
+    def __init__(self, store: Store, access: Lance, settings: Settings, retry: Retry) -> None:
         self._store = store
         self._lance = access
-        self._max_staleness_ns = int(max_staleness * 1e9)
+        self._max_staleness_ns = int(settings.max_staleness * 1e9)
+        self._indexed = settings.inline_optimization_enabled
         self._retry = retry
         self._lock = threading.Lock()
         self._state: _State | None = None
@@ -190,6 +202,19 @@ class ManifestTable:
         snapshot = Snapshot(committed.version, kept + _parts(staged, rows))
         with self._lock:
             self._state = _State(committed, snapshot, None, time.monotonic_ns())
+        if self._indexed:
+            self.build_indexes()
+
+    def build_indexes(self) -> None:
+        """Build the indexes that Lance's own clients look for; every commit drops them again.
+
+        They only make others faster, so a failure is told and changes nothing.
+        """
+        for name, (column, kind) in INDEXES.items():
+            try:
+                self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
+            except FAILURES as error:
+                log.warning("could not build index %s of the manifest: %s", name, error)
 
 
 def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
