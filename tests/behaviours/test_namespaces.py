@@ -238,7 +238,9 @@ def test_skip_still_drops_a_namespace_that_is_there(catalog: api.LanceNamespace)
     assert not namespace_exists(catalog, "prod")
 
 
-def test_a_table_and_a_namespace_cannot_share_an_id_and_the_one_there_names_the_error(catalog: api.LanceNamespace) -> None:
+def test_a_table_and_a_namespace_cannot_share_an_id_and_the_one_there_names_the_error(
+    catalog: api.LanceNamespace,
+) -> None:
     make_namespace(catalog, "prod")
     create(catalog, "people")
     declare(catalog, "prod", "people")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 import tiltyard
 from tests.behaviours.calls import create, declare
+from tests.behaviours.processes import context
 
 SECONDS_TO_MEET = 60
 WON = "won"
@@ -54,11 +54,9 @@ class Racers:
 
 @contextmanager
 def racers(number: int) -> Iterator[Racers]:
-    # Processes that share nothing but one slow import, which no thread runs in yet.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lance_namespace"])
-    start = context.Barrier(number)
-    with ProcessPoolExecutor(number, context, _remember, (start,)) as pool:
+    processes = context()
+    start = processes.Barrier(number)
+    with ProcessPoolExecutor(number, processes, _remember, (start,)) as pool:
         yield Racers(number, pool)
 
 
