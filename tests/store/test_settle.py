@@ -91,7 +91,9 @@ def test_doubt_outlives_later_tries_of_a_create(store: FaultyStore) -> None:
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.UNAVAILABLE, Fault.LATE])
 def test_the_tries_of_a_create_are_bounded(store: FaultyStore, fault: Fault) -> None:
     store.plan(fault, verb="put_new", times=100)
-    with pytest.raises(ServiceUnavailableError, match="4 tries"):
+    # A conflict with nothing there is definite; a lost or missing answer leaves it open.
+    certain = fault is Fault.CONFLICT
+    with pytest.raises(ServiceUnavailableError if certain else Ambiguous, match="4 tries"):
         settle.put_new(store, "new", b"mine", RETRY)
     assert store.count("put_new") == 4
     assert pauses == sorted(pauses)
@@ -169,7 +171,9 @@ def test_a_swap_in_doubt_stays_in_doubt_when_the_object_is_gone(
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.UNAVAILABLE, Fault.LATE])
 def test_the_tries_of_a_swap_are_bounded(store: FaultyStore, tag: Tag, fault: Fault) -> None:
     store.plan(fault, verb="replace", times=100)
-    with pytest.raises(ServiceUnavailableError, match="4 tries"):
+    # A conflict with nothing there is definite; a lost or missing answer leaves it open.
+    certain = fault is Fault.CONFLICT
+    with pytest.raises(ServiceUnavailableError if certain else Ambiguous, match="4 tries"):
         settle.replace(store, "object", b"mine", tag, RETRY)
     assert store.count("replace") == 4
 

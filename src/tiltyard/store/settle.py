@@ -40,7 +40,7 @@ def put_new(store: Store, key: str, body: bytes, retry: Retry | None = None) -> 
                 raise Ambiguous(key, "an answer was lost, and the object has changed since")
             raise AlreadyThere(key)
         retry.pause(attempt)
-    raise Ambiguous(key, f"no clear answer in {retry.attempts} tries")
+    raise _gave_up(key, retry, doubtful)
 
 
 def replace(store: Store, key: str, body: bytes, tag: Tag, retry: Retry | None = None) -> Tag:
@@ -63,7 +63,7 @@ def replace(store: Store, key: str, body: bytes, tag: Tag, retry: Retry | None =
                 raise Ambiguous(key, "an answer was lost, and the object has changed since")
             raise Changed(key)
         retry.pause(attempt)
-    raise Ambiguous(key, f"no clear answer in {retry.attempts} tries")
+    raise _gave_up(key, retry, doubtful)
 
 
 def probe(store: Store) -> None:
@@ -104,3 +104,10 @@ def _read(store: Store, key: str) -> Blob | None:
         return store.get(key)
     except NotThere:
         return None
+
+
+def _gave_up(key: str, retry: Retry, doubtful: bool) -> Exception:
+    detail = f"no clear answer in {retry.attempts} tries"
+    if doubtful:
+        return Ambiguous(key, detail)
+    return ServiceUnavailableError(f"could not write {key}: {detail}")
