@@ -16,7 +16,7 @@ from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.draft import Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -32,7 +32,7 @@ class CompatibleCatalog:
     def create_namespace(
         self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
     ) -> Mapping[str, str]:
-        if len(namespace) == 1 and self._directory.look(namespace).is_visible:
+        if len(namespace) == 1 and self._directory.is_taken(namespace[0]):
             raise already_exists(namespace)
         return self._manifest.create_namespace(namespace, mode, properties)
 
@@ -89,7 +89,9 @@ class CompatibleCatalog:
         """One request for a table of the manifest, three for a root table at its V1 location."""
         if len(table) > 1:
             return self._manifest.occupant(table)
-        snapshot = self._manifest.read()
+        return self._root_occupant(table, self._manifest.read())
+
+    def _root_occupant(self, table: TableId, snapshot: Snapshot) -> Table | None:
         row = snapshot.get(table[0])
         if row is not None and not _is_index(row):
             return self._manifest.occupant(table)
@@ -106,34 +108,38 @@ class CompatibleCatalog:
 
         The directory of a root table decides about its name, so those are reserved first.
         """
-        placed = [self.place(table, properties) for table, properties in tables.items()]
+        has_root_tables = any(len(each) == 1 for each in tables)
+        snapshot = self._manifest.read() if has_root_tables else EMPTY
+        placed = [self._place(each, kept, snapshot) for each, kept in tables.items()]
         at_the_root = [each for each in placed if _is_index(as_row(each))]
         for each in at_the_root:
-            if self.occupant(each.id) is not None:
+            if self._root_occupant(each.id, snapshot) is not None:
                 raise already_exists(each.id)
         self._manifest.require_conditions()
         for each in at_the_root:
             self._directory.reserve(each)
         self._manifest.submit(edits.all_of([self._publishing(each) for each in placed]))
-        self._manifest.reserve([each for each in placed if each not in at_the_root])
+        self._manifest.reserve([each for each in placed if not _is_index(as_row(each))])
         return placed
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         """A root table goes to `<name>.lance`, unless another name was given that directory."""
-        if len(table) > 1:
+        return self._place(table, properties, self._manifest.read())
+
+    def _place(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:
+        location = names.table_directory(table[0])
+        if len(table) > 1 or location in snapshot.unusual_locations():
             return self._manifest.place(table, properties)
         check_properties(properties)
-        location = names.table_directory(table[0])
-        if location in self._manifest.read().unusual_locations():
-            return self._manifest.place(table, properties)
         return Table(table, location, only_declared=True, properties=dict(properties))
 
     def publish(self, table: Table) -> None:
         self._manifest.submit(self._publishing(table))
 
     def _publishing(self, table: Table) -> Edit:
+        """A row at a V1 location may be left over from a table that is gone: the new one counts."""
         row = as_row(table)
-        return edits.index_table(row) if _is_index(row) else edits.add_table(row)
+        return edits.replace_table(row) if _is_index(row) else edits.add_table(row)
 
 
 def _is_index(row: Row) -> bool:

@@ -106,6 +106,13 @@ class DirectoryCatalog:
         inside = self._store.list(names.table_directory(name))
         return Spot(name, inside, marker.read(self._store, name))
 
+    def is_taken(self, name: str) -> bool:
+        """Whether a visible table has a name. One request if nothing lies there, else two."""
+        inside = self._store.list(names.table_directory(name))
+        if not (inside.objects or inside.directories):
+            return False
+        return Spot(name, inside, marker.read(self._store, name)).is_visible
+
     def find(self, table: TableId) -> Table:
         """Two requests."""
         spot = self.look(table)
