@@ -168,7 +168,7 @@ def _summed(loads: Sequence[Load]) -> Load:
 def show(title: str, duels: Sequence[Duel]) -> int:
     """Print the loads as a table; returns how many miss their goal."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    table.add_column("p50/p99 in ms")
+    table.add_column("", no_wrap=True)
     for header in ("ours", "p50/p99", "peer", "p50/p99", "failed", "ratio", "goal"):
         table.add_column(header, justify="right")
     table.add_column("")

@@ -124,7 +124,8 @@ class CompatibleCatalog:
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         """A root table goes to `<name>.lance`, unless another name was given that directory."""
-        return self._place(table, properties, self._manifest.read())
+        snapshot = self._manifest.read() if len(table) == 1 else EMPTY
+        return self._place(table, properties, snapshot)
 
     def _place(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:
         location = names.table_directory(table[0])
