@@ -73,9 +73,9 @@ NAMES = (
 
 # The fixtures say where; every example then has a root of its own there.
 few = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-many = settings(few, max_examples=60)
+many = settings(few, max_examples=30)
 on_disk = pytest.mark.parametrize("place", ["disk"], indirect=True)
 on_s3 = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
