@@ -14,6 +14,7 @@ from tiltyard.errors import InvalidInputError
 
 DELIMITER = "$"
 RESERVED_PREFIX = "__"
+TRASH = "__trash"
 TABLE_SUFFIX = ".lance"
 MARKER_SUFFIX = ".deleted"
 RESERVATION = ".lance-reserved"

@@ -1,15 +1,17 @@
 """The marker `<name>.deleted`: the arbiter of a table that lies at a V1 location.
 
-This module knows the object's format and reads it; who may change which state into which is the
-business of `lifecycle`. A listing returns sizes, so the size alone tells whether a marker hides
-its table: `live` is exactly 64 bytes, every other state at least 256. A marker is never deleted.
+This module knows the object's format, reads it and swaps it; who may change which state into which
+is the business of `lifecycle`. A listing returns sizes, so the size alone tells whether a marker
+hides its table: `live` is exactly 64 bytes, every other state at least 256. A marker is never
+deleted, and no two bodies of it are equal.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -32,8 +34,21 @@ class State(StrEnum):
     """What a marker says. An absent marker means the same as `live`."""
 
     LIVE = "live"
-    DEREGISTERED = "deregistered"
-    MOVED = "moved"
+    DEREGISTERED = "deregistered"  # hidden, no time limit, never purged
+    DELETED = "deleted"  # in the trash
+    REVIVING = "reviving"  # a create over a dropped table is under way
+    PURGING = "purging"  # its files are being deleted, no way back
+    PURGED = "purged"  # nothing left; remembers how far its versions went
+    MOVED = "moved"  # renamed: the row of another name has the directory
+
+
+@dataclass(frozen=True)
+class KeptManifest:
+    """The last manifest of a purged table, from which the next one goes on counting."""
+
+    version: int
+    key: str
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -43,12 +58,24 @@ class Marker:
     `unknown` holds fields of other writers, which survive a rewrite of a hidden state.
     """
 
-    state: State
+    state: State = State.LIVE
     nonce: str = ""
+    protected: bool = False
     generation: str | None = None
     table: str | None = None
+    location: str | None = None
+    deleted_at_ms: int | None = None
+    ttl_ms: int | None = None
+    version_at_drop: int | None = None
+    reason: str | None = None
+    dropped_by: str | None = None
+    hold: bool = False
+    floor: int = 0
+    base: int | None = None
+    last_manifest: KeptManifest | None = None
+    previous: Marker | None = None
     moved_to: str | None = None
-    protected: bool = False
+    properties: Mapping[str, str] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
     tag: Tag | None = None
 
@@ -56,8 +83,12 @@ class Marker:
     def hides(self) -> bool:
         return self.state is not State.LIVE
 
+    def forgotten(self) -> Marker:
+        """A fresh start: only the tag, the protection and what others wrote stay."""
+        return Marker(protected=self.protected, unknown=self.unknown, tag=self.tag)
 
-ABSENT = Marker(State.LIVE)
+
+ABSENT = Marker()
 
 
 def hides(size: int) -> bool:
@@ -76,15 +107,21 @@ def read(store: Store, name: str) -> Marker:
 
 
 def swap(
-    store: Store, name: str, current: Marker, state: State, world: World, **fields: Any
+    store: Store,
+    name: str,
+    current: Marker,
+    following: Marker,
+    world: World,
+    *,
+    fresh: bool = True,
 ) -> Marker:
-    """Move a marker from the state that was read to another: one compare-and-swap.
+    """Put one marker in the place of another: one compare-and-swap, with a fresh nonce as a rule.
 
     The loser of a race gets ConcurrentModificationError and has changed nothing.
     """
     key = names.marker_key(name)
-    kept = replace(current, **{"generation": None, "moved_to": None, **fields})
-    following = replace(kept, state=state, nonce=world.token(NONCE_DIGITS), table=name)
+    nonce = world.token(NONCE_DIGITS) if fresh else following.nonce
+    following = replace(following, nonce=nonce, table=name)
     body = encode(following)
     try:
         if current.tag is None:
@@ -118,42 +155,74 @@ def is_ours_nested(size: int) -> bool:
     return size > len(NESTED_BODY)
 
 
+# -- the codec
+
+_WRITTEN_APART = {"state", "nonce", "protected", "unknown", "tag"}
+_PLAIN = [each.name for each in fields(Marker) if each.name not in _WRITTEN_APART]
+
+
 def encode(marker: Marker) -> bytes:
     """The bytes of a marker, padded to the size that its state demands."""
-    fields: dict[str, Any] = {"format": FORMAT, "state": marker.state.value, "nonce": marker.nonce}
+    return _padded(_as_json(marker), HIDDEN_BYTES if marker.hides else LIVE_BYTES)
+
+
+def _padded(body: Mapping[str, Any], size: int) -> bytes:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+
+
+def _as_json(marker: Marker) -> dict[str, Any]:
+    body: dict[str, Any] = {"format": FORMAT, "state": marker.state.value, "nonce": marker.nonce}
     if marker.protected:
-        fields["protected"] = 1
+        body["protected"] = 1
     if not marker.hides:
-        return _padded(fields, LIVE_BYTES)
-    fields["generation"] = marker.generation
-    fields["table"] = marker.table
-    if marker.moved_to is not None:
-        fields["moved_to"] = marker.moved_to
-    return _padded({**marker.unknown, **fields}, HIDDEN_BYTES)
-
-
-def _padded(fields: Mapping[str, Any], size: int) -> bytes:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+        return body
+    for name in _PLAIN:
+        value = getattr(marker, name)
+        if isinstance(value, KeptManifest):
+            value = {
+                "version": value.version,
+                "key": value.key,
+                "body": base64.b64encode(value.body).decode(),
+            }
+        elif isinstance(value, Marker):
+            value = _as_json(value)
+        if value is not None and value is not False and value != 0:
+            body["from" if name == "previous" else name] = value
+    return {**marker.unknown, **body, "ttl_ms": marker.ttl_ms}
 
 
 def decode(body: bytes, key: str) -> Marker:
     """Read a marker. What is not understood is refused, never guessed at."""
     try:
-        fields = json.loads(body)
-        version, state = fields.pop("format"), State(fields.pop("state"))
-        if version != FORMAT:
-            raise ValueError(f"format {version}")
-        return Marker(
-            state=state,
-            nonce=fields.pop("nonce", ""),
-            generation=fields.pop("generation", None),
-            table=fields.pop("table", None),
-            moved_to=fields.pop("moved_to", None),
-            protected=bool(fields.pop("protected", False)),
-            unknown=fields,
-        )
+        return _from_json(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidTableStateError(
             f"the marker {key} is not one that this version of tiltyard understands: {error}",
             hint="upgrade tiltyard; the marker was left as it is",
         ) from error
+
+
+def _from_json(body: dict[str, Any]) -> Marker:
+    if set(body) == {"deleted_at_ms", "ttl_ms"}:  # the form of the proposal this grew from
+        return Marker(
+            State.DELETED,
+            generation=f"{body['deleted_at_ms']:011x}00000",
+            deleted_at_ms=int(body["deleted_at_ms"]),
+            ttl_ms=None if body["ttl_ms"] is None else int(body["ttl_ms"]),
+        )
+    version, state = body.pop("format"), State(body.pop("state"))
+    if version != FORMAT:
+        raise ValueError(f"format {version}")
+    known: dict[str, Any] = {"nonce": body.pop("nonce", "")}
+    known["protected"] = bool(body.pop("protected", False))
+    for name in _PLAIN:
+        value = body.pop("from" if name == "previous" else name, None)
+        if value is None:
+            continue
+        if name == "last_manifest":
+            content = base64.b64decode(value["body"])
+            value = KeptManifest(value["version"], value["key"], content)
+        elif name == "previous":
+            value = _from_json(value)
+        known[name] = value
+    return Marker(state, unknown=body, **known)

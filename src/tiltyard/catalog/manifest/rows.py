@@ -22,6 +22,7 @@ TABLE = "table"
 OURS = "tiltyard."
 CREATED_AT = OURS + "created_at_ms"
 MOVED = OURS + "moved"
+PROTECTED = OURS + "protected"
 
 SCHEMA = pa.schema(
     [

@@ -8,7 +8,6 @@ asking for "the next version" does not.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from tiltyard import names
+from tiltyard.catalog import version_files
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
@@ -45,8 +45,6 @@ INDEXES: dict[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
 log = logging.getLogger(__name__)
 
 _VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
-_MANIFEST = re.compile(r"(\d{20})\.manifest")
-_NEWEST_FIRST = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,8 @@ class ManifestTable:
         if newest is None:
             state = _State(None, EMPTY, None, checked_ns)
         else:
-            version = _version_of(newest) or self._lance.open(DIRECTORY).version
+            found = version_files.parse(newest)
+            version = found.version if found else self._lance.open(DIRECTORY).version
             known = self._state
             if known and known.newest is None and known.snapshot.version == version:
                 state = replace(known, newest=newest, checked_ns=checked_ns)
@@ -243,12 +242,6 @@ def _parts(staged: Staged, rows: pa.Table) -> list[Part]:
         parts.append(Part(fragment, rows.slice(start, fragment.physical_rows)))
         start += fragment.physical_rows
     return parts
-
-
-def _version_of(entry: Entry) -> int | None:
-    """The version that a file of `_versions` holds; None for a name that is not a finished one."""
-    match = _MANIFEST.fullmatch(entry.name)
-    return _NEWEST_FIRST - int(match[1]) if match else None
 
 
 def _check_flags(dataset: lance.LanceDataset, key: str, verb: str) -> None:

@@ -1,0 +1,221 @@
+"""The arbiter of V1 locations: every change of a table's life is one swap of its marker.
+
+    absent, live, deregistered ── drop ──▶ deleted ── undrop ──▶ live
+    deleted, purging ── purge ──▶ purging ──▶ purged
+    deleted, purged ── create ──▶ reviving ──▶ live
+    absent, live ── deregister ──▶ deregistered ── register ──▶ live
+    absent, live, deleted ── rename, undrop as ──▶ moved
+
+Creating is in `revival`, purging in `marker_purge`; the loser of a swap has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    TableNotFoundError,
+)
+from tiltyard.lifecycle.peers import hide_from_peers, show_to_peers
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.trash import DropTerms, why_hidden
+from tiltyard.store import Store
+from tiltyard.world import World
+
+T = TypeVar("T")
+
+# How often an operation looks again after losing a swap. Each time it decides anew.
+TRIES = 4
+
+
+class Markers:
+    """Changes the lives of root tables at `<name>.lance`."""
+
+    def __init__(self, store: Store, world: World, revival: Revival) -> None:
+        self._store = store
+        self._world = world
+        self._revival = revival
+
+    # -- drop and undrop
+
+    def drop(
+        self, name: str, terms: DropTerms, properties: Mapping[str, str] | None = None
+    ) -> Marker:
+        """Put a table into the trash. Four requests, whatever its size."""
+        return persistently(lambda: self._drop(name, terms, properties))
+
+    def _drop(self, name: str, terms: DropTerms, properties: Mapping[str, str] | None) -> Marker:
+        present = self._revival.settled(name)
+        location = names.table_directory(name)
+        newest = version_files.latest(self._store, location)
+        if present.state not in (State.LIVE, State.DEREGISTERED):
+            raise not_there(name, present)
+        if newest is None and self._is_empty(location):
+            raise not_there(name, present)
+        if present.protected:
+            raise InvalidTableStateError(
+                f"table '{name}' is protected", hint="unprotect it before dropping it"
+            )
+        deleted = marker.swap(
+            self._store,
+            name,
+            present,
+            replace(
+                present.forgotten(),
+                state=State.DELETED,
+                generation=self._world.generation(),
+                location=location,
+                deleted_at_ms=self._world.now_ms(),
+                ttl_ms=terms.ttl_ms,
+                version_at_drop=newest.version if newest else None,
+                reason=terms.reason,
+                dropped_by=terms.by,
+                properties=properties,
+            ),
+            self._world,
+        )
+        hide_from_peers(self._store, name, deleted)
+        return deleted
+
+    def undrop(
+        self, name: str, *, generation: str | None = None, keep_newer: bool = False
+    ) -> Marker:
+        """Bring a table back as it was dropped. The marker that it came back from is returned."""
+        return persistently(lambda: self._undrop(name, generation, keep_newer))
+
+    def _undrop(self, name: str, generation: str | None, keep_newer: bool) -> Marker:
+        present = self.restorable(name, generation, keep_newer)
+        show_to_peers(self._store, name)
+        marker.swap(self._store, name, present, present.forgotten(), self._world)
+        return present
+
+    def restorable(self, name: str, generation: str | None, keep_newer: bool) -> Marker:
+        """The marker of a table that can be brought back, or why it can't."""
+        present = self._revival.settled(name)
+        if present.state is not State.DELETED:
+            raise not_there(name, present)
+        if generation is not None and generation != present.generation:
+            raise TableNotFoundError(f"table '{name}' has no generation {generation} in the trash")
+        newest = version_files.latest(self._store, names.table_directory(name))
+        if newest is None and present.version_at_drop:
+            raise TableNotFoundError(
+                f"table '{name}' can't be brought back: another client has deleted its files"
+            )
+        if newest and newest.version > (present.version_at_drop or 0) and not keep_newer:
+            raise InvalidTableStateError(
+                f"table '{name}' was written to after it was dropped: it is at version "
+                f"{newest.version}, and was dropped at {present.version_at_drop or 0}",
+                hint="undrop it with keep_newer to keep what was written",
+            )
+        return present
+
+    # -- flags
+
+    def hold(self, name: str, held: bool, generation: str | None = None) -> Marker:
+        """Keep a dropped table from being purged, or let it go again."""
+
+        def change() -> Marker:
+            present = self._revival.settled(name)
+            if present.state is not State.DELETED or generation not in (None, present.generation):
+                raise not_there(name, present)
+            following = replace(present, hold=held)
+            return marker.swap(self._store, name, present, following, self._world)
+
+        return persistently(change)
+
+    def protect(self, name: str, protected: bool) -> None:
+        """Keep a table from being dropped, or allow it again."""
+
+        def change() -> None:
+            present = self._revival.settled(name)
+            if present.hides or self._is_empty(names.table_directory(name)):
+                raise not_there(name, present)
+            if present.protected != protected:
+                following = replace(present.forgotten(), protected=protected)
+                marker.swap(self._store, name, present, following, self._world)
+
+        persistently(change)
+
+    # -- deregister, register, rename
+
+    def deregister(self, name: str, properties: Mapping[str, str] | None = None) -> Marker:
+        """Hide a table without a time limit; it can't be purged."""
+
+        def change() -> Marker:
+            present = self._revival.settled(name)
+            if present.hides or self._is_empty(names.table_directory(name)):
+                raise not_there(name, present)
+            following = replace(
+                present.forgotten(),
+                state=State.DEREGISTERED,
+                generation=self._world.generation(),
+                properties=properties,
+            )
+            hidden = marker.swap(self._store, name, present, following, self._world)
+            hide_from_peers(self._store, name, hidden)
+            return hidden
+
+        return persistently(change)
+
+    def register(self, name: str) -> None:
+        """Show a table again that was deregistered, or whose rename did not arrive."""
+
+        def change() -> None:
+            present = self._revival.settled(name)
+            if present.state in (State.DELETED, State.PURGING, State.PURGED):
+                raise not_there(name, present)
+            show_to_peers(self._store, name)
+            if present.hides:
+                marker.swap(self._store, name, present, present.forgotten(), self._world)
+
+        persistently(change)
+
+    def move(self, name: str, present: Marker, target: str) -> Marker:
+        """Hand a table over to the row of another name, which counts while it names the nonce."""
+        moved = marker.swap(
+            self._store,
+            name,
+            present,
+            replace(
+                present.forgotten(),
+                state=State.MOVED,
+                generation=self._world.generation(),
+                moved_to=target,
+            ),
+            self._world,
+        )
+        hide_from_peers(self._store, name, moved)
+        return moved
+
+    def move_back(self, name: str, moved: Marker, former: Marker) -> None:
+        """Undo a move whose row did not come about. If another was first, it is undone already."""
+        with suppress(ConcurrentModificationError):
+            if not former.hides:
+                show_to_peers(self._store, name)
+            marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._world)
+
+    def _is_empty(self, location: str) -> bool:
+        inside = self._store.list(location)
+        return not (inside.objects or inside.directories)
+
+
+def persistently(change: Callable[[], T]) -> T:
+    """Look again after a lost swap; each time the change decides anew whether it may."""
+    for _ in range(TRIES - 1):
+        try:
+            return change()
+        except ConcurrentModificationError:
+            continue
+    return change()
+
+
+def not_there(name: str, present: Marker) -> TableNotFoundError:
+    return TableNotFoundError(f"there is no table '{name}'", hint=why_hidden(present))

@@ -1,0 +1,199 @@
+"""Creating a table at a V1 location, over nothing or over a dropped table of the same name.
+
+A directory is reused by the next table of its name, so a late request of a stalled process must
+never reach what came after. Versions go on counting from the highest that was ever seen, a commit
+never rebases, and data that has to be written again is written under fresh names.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    TableAlreadyExistsError,
+    UnsupportedOperationError,
+)
+from tiltyard.lifecycle.files import FENCE, Files
+from tiltyard.lifecycle.peers import show_to_peers
+from tiltyard.lifecycle.trash import why_hidden
+from tiltyard.store import AlreadyThere, NotThere, Store
+from tiltyard.world import World
+
+# How often a create starts over after others interfered. Each time it decides anew.
+TRIES = 4
+# How long a create that has begun is left alone before another process finishes it. This is for
+# politeness only: whoever comes too early makes the first start over, and loses nothing.
+PATIENCE_MS = 60_000
+
+
+class Revival:
+    """Writes first versions at `<name>.lance`, and finishes what a crash left half done."""
+
+    def __init__(
+        self, store: Store, world: World, files: Files, patience_ms: int = PATIENCE_MS
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._files = files
+        self._patience_ms = patience_ms
+
+    def create(self, name: str, rows: Any) -> int:
+        """Write the first version of a table, or of the next one of its name.
+
+        TableAlreadyExistsError if there is one. The version that was written is returned.
+        """
+        for _ in range(TRIES):
+            present = self.settled(name)
+            location = names.table_directory(name)
+            if present.state in (State.DELETED, State.PURGED):
+                version = self._revive(name, present, rows)
+            elif present.hides:
+                raise TableAlreadyExistsError(
+                    f"the name '{name}' is taken", hint=why_hidden(present)
+                )
+            else:
+                version = self._create_first(name, location, present, rows)
+            if version is not None:
+                return version
+        raise ConcurrentModificationError(
+            f"could not create table '{name}': others changed its state {TRIES} times meanwhile"
+        )
+
+    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int | None:
+        """Version 1 decides between creators; a marker that changed since says it came too late."""
+        staged = self._files.stage(location, rows, 0)
+        try:
+            version = self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
+        except LostRaceError as lost:
+            self._files.discard(staged)
+            raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
+        return version if marker.read(self._store, name).tag == present.tag else None
+
+    def _revive(self, name: str, dropped: Marker, rows: Any) -> int | None:
+        """Write over a dropped table, so that its versions go on; None if another was first."""
+        location = names.table_directory(name)
+        try:
+            reviving = self._begin(name, dropped, dropped)
+            for _ in range(TRIES):
+                self._put_back(reviving)
+                version = self._write_next(location, reviving, rows)
+                if version is not None:
+                    return version if self._go_live(name, reviving) else None
+                reviving = self._begin(name, reviving, dropped)
+        except ConcurrentModificationError:
+            return None
+        raise ConcurrentModificationError(
+            f"could not create table '{name}': others wrote to its directory, {TRIES} times"
+        )
+
+    def _begin(self, name: str, present: Marker, dropped: Marker) -> Marker:
+        """Announce that the next version is ours: above all that exist or ever did."""
+        location = names.table_directory(name)
+        newest = version_files.latest(self._store, location)
+        base = max(dropped.floor, dropped.version_at_drop or 0, newest.version if newest else 0)
+        kept = dropped.last_manifest
+        if base and newest is None and (kept is None or kept.version != base):
+            raise UnsupportedOperationError(
+                f"another client has deleted the files of the dropped table '{name}', "
+                f"so its versions can't go on",
+                hint="choose another name, or open the catalog with manifest_enabled=true",
+            )
+        following = replace(
+            present.forgotten(),
+            state=State.REVIVING,
+            generation=dropped.generation,
+            deleted_at_ms=self._world.now_ms(),
+            base=base,
+            previous=replace(dropped, tag=None),
+        )
+        return marker.swap(self._store, name, present, following, self._world)
+
+    def _put_back(self, reviving: Marker) -> None:
+        """Lance counts on from a manifest that exists, so that of a purged table returns."""
+        kept = reviving.previous.last_manifest if reviving.previous else None
+        if kept is not None and kept.version == reviving.base:
+            with suppress(AlreadyThere):
+                self._store.put_new(kept.key, kept.body)
+
+    def _write_next(self, location: str, reviving: Marker, rows: Any) -> int | None:
+        """The version after the base, written by us; None if it is another's."""
+        assert reviving.base is not None
+        try:
+            staged = self._files.stage(location, rows, reviving.base)
+        except NotThere:  # a late delete of an old purge took the kept manifest away
+            return None
+        try:
+            version = self._files.commit(staged, reviving.nonce)
+        except LostRaceError:
+            self._files.discard(staged)
+            return None
+        return version if version == reviving.base + 1 else None
+
+    def _go_live(self, name: str, reviving: Marker) -> bool:
+        """Show what was written. The marker keeps the nonce, which tells whose table is live."""
+        show_to_peers(self._store, name)
+        following = replace(reviving.forgotten(), nonce=reviving.nonce)
+        try:
+            marker.swap(self._store, name, reviving, following, self._world, fresh=False)
+        except ConcurrentModificationError:
+            present = marker.read(self._store, name)
+            return not present.hides and present.nonce == reviving.nonce
+        return True
+
+    # -- what a crash leaves
+
+    def settled(self, name: str) -> Marker:
+        """The marker, once no create is half done: a stalled one is finished by whoever looks."""
+        for _ in range(TRIES):
+            present = marker.read(self._store, name)
+            if present.state is not State.REVIVING:
+                return present
+            if self._world.now_ms() - (present.deleted_at_ms or 0) < self._patience_ms:
+                break
+            with suppress(ConcurrentModificationError):
+                self._finish_revival(name, present)
+        raise ConcurrentModificationError(
+            f"table '{name}' is being created at this moment", hint="try again in a minute"
+        )
+
+    def _finish_revival(self, name: str, reviving: Marker) -> None:
+        """Forward if the new version is there; else back, and the stalled creator is shut out.
+
+        What was purged has nothing to lose. A dropped table has, so the number that the creator
+        wanted is taken first: its commit can then no longer land on top of a table brought back.
+        """
+        former, base = reviving.previous, reviving.base
+        assert former is not None
+        assert base is not None
+        location = names.table_directory(name)
+        has_content = former.state is State.DELETED and base > 0
+        if has_content:
+            self._files.fence(location, base)
+        try:
+            writer = self._files.written_by(location, base + 1)
+        except NotThere:
+            writer = None
+        if writer == reviving.nonce:
+            self._go_live(name, reviving)
+            return
+        if has_content:
+            former = _past_fence(former, base, writer)
+        marker.swap(self._store, name, reviving, replace(former, tag=reviving.tag), self._world)
+
+
+def _past_fence(former: Marker, base: int, writer: str | None) -> Marker:
+    """A fence is the same table under the next number, so the drop is of that version now.
+
+    Versions of unaware writers stay visible as what they are: newer than the drop.
+    """
+    at_drop = former.version_at_drop
+    if writer == FENCE and at_drop == base:
+        at_drop = base + 1
+    return replace(former, version_at_drop=at_drop, floor=max(former.floor, base + 1))

@@ -1,0 +1,190 @@
+"""The arbiter of V2 locations: every change of a table's life is one commit of the manifest.
+
+A dropped table is a row `__trash$<generation>$<object id>`, of a shape that Lance's own clients
+leave alone. Its directory is fresh for every create and never reused, so whoever finds a purge
+half done may finish it. Pure edits; the committer makes them durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tiltyard import names
+from tiltyard.catalog.base import no_such_table
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.rows import OURS, PROTECTED, Row
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, TableNotFoundError
+from tiltyard.lifecycle.trash import DropTerms, Trashed, expiry, moment
+from tiltyard.names import TableId
+
+STATE = OURS + "state"
+DELETED_AT = OURS + "deleted_at_ms"
+TTL = OURS + "ttl_ms"
+DROPPED_BY = OURS + "dropped_by"
+REASON = OURS + "reason"
+VERSION = OURS + "version_at_drop"
+HOLD = OURS + "hold"
+
+DELETED = "deleted"
+PURGING = "purging"
+
+_ABOUT_THE_DROP = (STATE, DELETED_AT, TTL, DROPPED_BY, REASON, VERSION, HOLD)
+
+
+def trash_id(table: TableId, generation: str) -> str:
+    return names.object_id((names.TRASH, generation, *table))
+
+
+# -- edits
+
+
+def drop(
+    table: TableId, location: str, generation: str, terms: DropTerms, version: int, now_ms: int
+) -> Edit:
+    """Move a table's row into the trash; the answer is the row that was live."""
+    about = {
+        STATE: DELETED,
+        DELETED_AT: str(now_ms),
+        TTL: "" if terms.ttl_ms is None else str(terms.ttl_ms),
+        DROPPED_BY: terms.by,
+        VERSION: str(version),
+        **({REASON: terms.reason} if terms.reason else {}),
+    }
+
+    def edit(draft: Draft) -> Change:
+        row = edits.require_table(draft, table)
+        if row.location != location:
+            raise ConcurrentModificationError(
+                f"table {names.display(table)} was replaced by another of that name meanwhile"
+            )
+        require_unprotected(row)
+        trashed = replace(
+            row, object_id=trash_id(table, generation), metadata={**row.metadata, **about}
+        )
+        return Change(remove=(row.object_id,), add=(trashed,), answer=row)
+
+    return edit
+
+
+def undrop(table: TableId, generation: str, target: TableId) -> Edit:
+    """Move a row out of the trash to a free name; the answer is the live row."""
+
+    def edit(draft: Draft) -> Change:
+        trashed = require_trashed(draft, table, generation)
+        if trashed.metadata[STATE] != DELETED:
+            raise TableNotFoundError(
+                f"table {names.display(table)} can't be brought back: it is being purged"
+            )
+        edits.require_namespace(draft, target[:-1])
+        existing = draft.get(names.object_id(target))
+        if existing is not None:
+            raise edits.taken(existing)
+        kept = {key: value for key, value in trashed.metadata.items() if key not in _ABOUT_THE_DROP}
+        row = replace(trashed, object_id=names.object_id(target), metadata=kept)
+        return Change(remove=(trashed.object_id,), add=(row,), answer=row)
+
+    return edit
+
+
+def hold(table: TableId, generation: str, held: bool) -> Edit:
+    """Keep a dropped table from being purged, or let it go again."""
+
+    def edit(draft: Draft) -> Change:
+        trashed = require_trashed(draft, table, generation)
+        if trashed.metadata[STATE] != DELETED:
+            raise TableNotFoundError(f"table {names.display(table)} is being purged already")
+        return _with_metadata(trashed, HOLD, "1" if held else None)
+
+    return edit
+
+
+def protect(table: TableId, protected: bool) -> Edit:
+    """Keep a table from being dropped, or allow it again."""
+
+    def edit(draft: Draft) -> Change:
+        return _with_metadata(
+            edits.require_table(draft, table), PROTECTED, "1" if protected else None
+        )
+
+    return edit
+
+
+def claim(table: TableId, generation: str) -> Edit:
+    """Begin a purge, or take one over: from here on there is no way back."""
+
+    def edit(draft: Draft) -> Change:
+        trashed = require_trashed(draft, table, generation)
+        if HOLD in trashed.metadata:
+            raise InvalidTableStateError(
+                f"table {names.display(table)} is held", hint="release it before purging it"
+            )
+        return _with_metadata(trashed, STATE, PURGING)
+
+    return edit
+
+
+def finish(table: TableId, generation: str) -> Edit:
+    """Take out the row of a table whose files are gone; another may have done so."""
+
+    def edit(draft: Draft) -> Change:
+        row = draft.get(trash_id(table, generation))
+        return Change(remove=(row.object_id,)) if row is not None else Change()
+
+    return edit
+
+
+# -- reading
+
+
+def require_trashed(draft: Draft | Snapshot, table: TableId, generation: str) -> Row:
+    row = draft.get(trash_id(table, generation))
+    if row is None:
+        raise no_such_table(table, hint=f"its generation {generation} is not in the trash")
+    return row
+
+
+def require_unprotected(row: Row) -> None:
+    if PROTECTED in row.metadata:
+        raise InvalidTableStateError(
+            f"table {names.display(row.id)} is protected", hint="unprotect it before dropping it"
+        )
+
+
+def trashed(snapshot: Snapshot) -> Iterator[Trashed]:
+    """Every dropped table of the manifest, oldest drop first."""
+    for row in sorted(snapshot.below((names.TRASH,)), key=lambda row: row.object_id):
+        yield describe(row)
+
+
+def describe(row: Row) -> Trashed:
+    _, generation, *original = row.id
+    about = row.metadata
+    deleted_at_ms = int(about[DELETED_AT])
+    ttl_ms = int(about[TTL]) if about.get(TTL) else None
+    return Trashed(
+        id=tuple(original),
+        generation=generation,
+        location=row.location or "",
+        state=about[STATE],
+        dropped_at=moment(deleted_at_ms),
+        expires_at=expiry(deleted_at_ms, ttl_ms),
+        dropped_by=about.get(DROPPED_BY),
+        reason=about.get(REASON),
+        version=int(about[VERSION]) or None,
+        held=HOLD in about,
+        restorable=about[STATE] == DELETED,
+        properties=row.properties,
+    )
+
+
+def _with_metadata(row: Row, key: str, value: str | None) -> Change:
+    metadata = {name: each for name, each in row.metadata.items() if name != key}
+    if value is not None:
+        metadata[key] = value
+    changed = replace(row, metadata=metadata)
+    if changed == row:
+        return Change(answer=row)
+    return Change(remove=(row.object_id,), add=(changed,), answer=changed)

@@ -1,0 +1,93 @@
+"""What the trash shows, and under which terms something goes there. Values only, no requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from tiltyard import names
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.names import TableId
+
+
+class Life(StrEnum):
+    """What a name stands for. A purged table is not found, like one that never was."""
+
+    EXISTS = "exists"
+    SOFT_DELETED = "soft_deleted"
+    NOT_FOUND = "not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """What became of a table."""
+
+    state: Life
+    deleted_at: datetime | None = None
+    expires_at: datetime | None = None
+    generation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropTerms:
+    """Who drops a table, why, and for how long it can be brought back; None is for ever."""
+
+    ttl_ms: int | None
+    by: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trashed:
+    """One dropped table. `restorable` is false from the moment its purge has begun."""
+
+    id: TableId
+    generation: str
+    location: str
+    state: str
+    dropped_at: datetime
+    expires_at: datetime | None
+    dropped_by: str | None
+    reason: str | None
+    version: int | None
+    held: bool
+    restorable: bool
+    properties: Mapping[str, str] | None = None
+    bytes: int | None = None
+
+    def is_purgable(self, now: datetime, dropped_before: datetime | None = None) -> bool:
+        """Whether its time has come: its own, or the one of a caller's cutoff."""
+        if self.held:
+            return False
+        if not self.restorable:
+            return True  # a purge that was begun has to be finished
+        if dropped_before is not None:
+            return self.dropped_at < dropped_before
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def expiry(deleted_at_ms: int, ttl_ms: int | None) -> datetime | None:
+    return None if ttl_ms is None else moment(deleted_at_ms + ttl_ms)
+
+
+def why_hidden(present: Marker) -> str | None:
+    """What a marker that hides its table means for the user."""
+    if present.state is State.DELETED:
+        until = expiry(present.deleted_at_ms or 0, present.ttl_ms)
+        when = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "and is kept there"
+        return f"it is in the trash {when}; undrop_table brings it back"
+    if present.state is State.DEREGISTERED:
+        directory = names.table_directory(present.table or "<name>")
+        return f"it is deregistered; register_table with location '{directory}'"
+    if present.state is State.MOVED:
+        target = names.display(names.split_object_id(present.moved_to or ""))
+        return f"it was renamed to {target}; if that is not there, register it again"
+    if present.state is State.REVIVING:
+        return "it is being created at this moment"
+    return None
