@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import quote
@@ -33,13 +34,20 @@ from tiltyard.errors import (
     UnsupportedOperationError,
     translate,
 )
-from tiltyard.lifecycle.drop import Dropper
+from tiltyard.lifecycle.creation import Creation
+from tiltyard.lifecycle.lives import Lives
+from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.purge import Purge, PurgePlan, Receipt, TableProgress
 from tiltyard.lifecycle.registration import Registrar, Registration
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
 from tiltyard.paging import page
-from tiltyard.settings import Settings
+from tiltyard.settings import Settings, duration
 from tiltyard.store import Outcome, Retry, open_store
 from tiltyard.tables import describe, schema
-from tiltyard.tables.create import TableWriter, read_ipc
+from tiltyard.tables.files import LanceFiles
+from tiltyard.tables.ipc import check_schema, read_ipc
 from tiltyard.world import WORLD
 
 if TYPE_CHECKING:
@@ -50,6 +58,9 @@ T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
 PROBING_THREADS = 16
+DEFAULT_TTL = "default_ttl"
+
+Duration = str | int | float | timedelta | None
 
 
 class DropMode(StrEnum):
@@ -104,11 +115,29 @@ class DirectoryNamespace(api.LanceNamespace):
         if manifest is not None:
             both = self._settings.dir_listing_enabled
             self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
-        rooms = (self._store, self._world, self._catalog, directory, manifest)
-        self._registrar = Registrar(*rooms)
-        self._dropper = Dropper(*rooms)
+        files = LanceFiles(self._lance, self._store)
+        revival = Revival(self._store, self._world, files)
+        markers = Markers(self._store, self._world, revival)
+        self._registrar = Registrar(self._store, self._catalog, directory, manifest, markers)
+        self._lives = Lives(
+            self._store,
+            self._world,
+            self._catalog,
+            directory,
+            manifest,
+            markers,
+            self._registrar,
+        )
+        self._purge = Purge(
+            self._store,
+            self._world,
+            self._lives.bin,
+            MarkerPurge(self._store, self._world, revival),
+            manifest,
+            self._settings.actor,
+        )
+        self._creation = Creation(self._store, self._world, self._catalog, files, revival, Retry())
         self._migration = Migration(self._store, directory, manifest) if manifest else None
-        self._writer = TableWriter(self._catalog, self._store, self._lance, Retry())
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(attempts=self._settings.commit_retries, first_pause=0.01)
@@ -162,12 +191,12 @@ class DirectoryNamespace(api.LanceNamespace):
         mode = _choice(DropMode, request.mode, "drop mode")
         behaviour = _choice(DropBehaviour, request.behavior, "drop behavior")
         try:
-            properties = self._dropper.drop_namespace(namespace, behaviour)
+            properties = self._lives.drop_namespace(namespace, behaviour, self._terms(namespace))
         except NamespaceNotFoundError:
             if mode is DropMode.FAIL:
                 raise
             return api.DropNamespaceResponse()
-        return api.DropNamespaceResponse(properties=properties)
+        return api.DropNamespaceResponse(properties=dict(properties))
 
     # -- tables: which there are
 
@@ -281,9 +310,9 @@ class DirectoryNamespace(api.LanceNamespace):
         """Racing creates of one name have one winner, and the table holds the winner's data."""
         identifier = names.parse_table_id(request.id)
         mode = _choice(CreateMode, request.mode, "create mode")
-        created = self._writer.create(
-            identifier, read_ipc(request_data), mode, request.properties or {}
-        )
+        rows = read_ipc(request_data)
+        check_schema(rows.schema)
+        created = self._creation.create(identifier, rows, mode, request.properties or {})
         return api.CreateTableResponse(
             location=self._uri(created.table),
             version=created.version,
@@ -325,15 +354,32 @@ class DirectoryNamespace(api.LanceNamespace):
         )
 
     @_says("drop table")
-    def drop_table(self, request: api.DropTableRequest) -> api.DropTableResponse:
+    def drop_table(
+        self, request: api.DropTableRequest, *, ttl: Duration = None, reason: str | None = None
+    ) -> api.DropTableResponse:
+        """Put a table into the trash: small writes only, whatever its size; its data stays.
+
+        `ttl` is how long it can be brought back ("7d", seconds, a timedelta, "never"); without it
+        the namespace's property `default_ttl` counts, and then the catalog's.
+        """
         identifier = names.parse_table_id(request.id)
-        return self._dropped(self._dropper.drop(identifier))
+        terms = self._terms(identifier[:-1], ttl, reason)
+        return self._dropped(self._lives.drop(identifier, terms))
 
     @_says("drop tables")
-    def drop_tables(self, requests: Sequence[api.DropTableRequest]) -> list[api.DropTableResponse]:
+    def drop_tables(
+        self,
+        requests: Sequence[api.DropTableRequest],
+        *,
+        ttl: Duration = None,
+        reason: str | None = None,
+    ) -> list[api.DropTableResponse]:
         """Drop any number of tables; their rows go in one commit, all of them or none."""
         identifiers = [names.parse_table_id(request.id) for request in requests]
-        return [self._dropped(table) for table in self._dropper.drop_all(identifiers)]
+        if len(set(identifiers)) < len(identifiers):
+            raise InvalidInputError("a table is named twice")
+        terms = self._terms(identifiers[0][:-1] if identifiers else (), ttl, reason)
+        return [self._dropped(table) for table in self._lives.drop_all(identifiers, terms)]
 
     def _dropped(self, table: Table) -> api.DropTableResponse:
         return api.DropTableResponse(
@@ -350,6 +396,121 @@ class DirectoryNamespace(api.LanceNamespace):
         target = names.parse_table_id([*namespace, request.new_table_name])
         self._registrar.rename(identifier, target)
         return api.RenameTableResponse()
+
+    # -- the trash
+
+    @_says("undrop table")
+    def undrop_table(
+        self,
+        id: Sequence[str],
+        *,
+        generation: str | None = None,
+        as_id: Sequence[str] | None = None,
+        keep_newer: bool = False,
+    ) -> api.RegisterTableResponse:
+        """Bring a dropped table back, the one dropped last or a given generation of it.
+
+        `as_id` gives it another name without copying a byte; `keep_newer` accepts what somebody
+        wrote to it after it was dropped.
+        """
+        table = self._lives.undrop(
+            names.parse_table_id(id),
+            generation=generation,
+            target=None if as_id is None else names.parse_table_id(as_id),
+            keep_newer=keep_newer,
+        )
+        return api.RegisterTableResponse(location=self._uri(table), properties=_properties(table))
+
+    @_says("tell the status of table")
+    def table_status(self, id: Sequence[str]) -> TableStatus:
+        """Whether a table exists, is in the trash, or is not found (purged, or never was)."""
+        return self._lives.status(names.parse_table_id(id))
+
+    @_says("list the trash of")
+    def list_trash(self, *, with_bytes: bool = False) -> list[Trashed]:
+        """Every dropped table, oldest drop first. Its size costs a listing of each."""
+        return self._lives.bin.everything(with_bytes=with_bytes)
+
+    @_says("list what can be purged from")
+    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[Trashed]:
+        """Dropped tables that are not held and whose time has run out.
+
+        With a cutoff, those dropped before it instead, whatever their own time.
+        """
+        return self._purge.purgable(_aware(deleted_before))
+
+    @_says("purge table")
+    def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
+        """Delete a dropped table for good, whether or not its time has come."""
+        self._store.require_conditions()
+        dropped = self._lives.bin.find(names.parse_table_id(id), generation)
+        return self._purge.purge(dropped)
+
+    @_says("purge tables of")
+    def purge_tables(
+        self,
+        ids: Sequence[Sequence[str]] | None = None,
+        *,
+        dry_run: bool = False,
+        progress: TableProgress | None = None,
+    ) -> list[Receipt]:
+        """Delete everything whose time has come, or exactly the given dropped tables."""
+        plan = self.plan_purge(ids)
+        return self._purge.as_planned(plan) if dry_run else self.apply_purge(plan, progress)
+
+    @_says("plan a purge of")
+    def plan_purge(
+        self,
+        ids: Sequence[Sequence[str]] | None = None,
+        *,
+        deleted_before: datetime | None = None,
+    ) -> PurgePlan:
+        """What a purge would delete, bound to the very drops that are in the trash now."""
+        tables = None if ids is None else [names.parse_table_id(each) for each in ids]
+        return self._purge.plan(tables, _aware(deleted_before))
+
+    @_says("apply a purge to")
+    def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
+        """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
+        self._store.require_conditions()
+        return self._purge.apply(plan, progress)
+
+    @_says("hold table")
+    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+        """Keep a dropped table from being purged until it is released."""
+        return self._lives.hold(names.parse_table_id(id), True, generation)
+
+    @_says("release table")
+    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+        """Let a held table go again, when its time has come."""
+        return self._lives.hold(names.parse_table_id(id), False, generation)
+
+    @_says("protect table")
+    def protect_table(self, id: Sequence[str]) -> None:
+        """Keep a table from being dropped until it is unprotected."""
+        self._lives.protect(names.parse_table_id(id), True)
+
+    @_says("unprotect table")
+    def unprotect_table(self, id: Sequence[str]) -> None:
+        """Allow a protected table to be dropped."""
+        self._lives.protect(names.parse_table_id(id), False)
+
+    def _terms(
+        self, namespace: names.NamespaceId, ttl: Duration = None, reason: str | None = None
+    ) -> DropTerms:
+        """The terms of a drop: what the caller says, else the namespace, else the catalog."""
+        seconds = self._default_ttl(namespace) if ttl is None else duration(ttl)
+        ttl_ms = None if seconds is None else round(seconds * 1000)
+        return DropTerms(ttl_ms, self._settings.actor, reason)
+
+    def _default_ttl(self, namespace: names.NamespaceId) -> float | None:
+        """The nearest namespace upwards that has the property `default_ttl`."""
+        while self._settings.manifest_enabled and namespace:
+            kept = self._catalog.describe_namespace(namespace).get(DEFAULT_TTL)
+            if kept is not None:
+                return duration(kept, DEFAULT_TTL)
+            namespace = namespace[:-1]
+        return self._settings.default_ttl
 
     def migrate(
         self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
@@ -412,6 +573,11 @@ def _tables(found: Sequence[str], request: api.ListTablesRequest) -> api.ListTab
     # Names from the catalog are strings already; validating a hundred thousand again takes longer
     # than finding them.
     return api.ListTablesResponse.model_construct(tables=list(chosen), page_token=token)
+
+
+def _aware(when: datetime | None) -> datetime | None:
+    """A time without a zone is meant in the caller's own."""
+    return None if when is None else when.astimezone(UTC)
 
 
 def _id_of(request: Any) -> Sequence[str]:

@@ -7,10 +7,13 @@ ours alone is marked so. Nothing here touches a store.
 from __future__ import annotations
 
 import difflib
+import getpass
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -20,6 +23,15 @@ STORAGE_PREFIX = "storage."
 CLOUD_SCHEMES = ("s3", "gs", "az")
 
 _SECRET = re.compile(r"(?i)secret|token|password|account_?key|sas|access_key_id|credential")
+
+
+def _whoami() -> str:
+    """Who drops and purges, unless the property `actor` says so."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,8 @@ class Settings:
     inline_optimization_enabled: bool = False
     commit_retries: int = 30
     max_staleness: float = 0.0
+    default_ttl: float | None = 7 * 86400.0
+    actor: str = field(default_factory=_whoami)
     vend_input_storage_options: bool = False
     vend_input_storage_options_refresh_interval_millis: int | None = None
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -76,7 +90,9 @@ class Settings:
         result = {f"{STORAGE_PREFIX}{key}": value for key, value in self.storage.items()}
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name != "storage" and value is not None:
+            if each.name == "default_ttl" and value is None:
+                result[each.name] = "never"
+            elif each.name != "storage" and value is not None:
                 result[each.name] = str(value).lower() if isinstance(value, bool) else str(value)
         return result
 
@@ -103,6 +119,15 @@ def _count(name: str, value: Any) -> int:
     if not text.isascii() or not text.isdigit():
         raise InvalidInputError(f"property {name!r} must be a whole number, not {value!r}")
     return int(text)
+
+
+def duration(value: Any, name: str = "ttl") -> float | None:
+    """Seconds, from a timedelta, a number, or a text like "7d"; None for "never"."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    if isinstance(value, str) and value.strip().lower() == "never":
+        return None
+    return _seconds(name, value)
 
 
 def _seconds(name: str, value: Any) -> float:
@@ -159,6 +184,8 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "inline_optimization_enabled": _flag,
     "commit_retries": _count,
     "max_staleness": _seconds,
+    "default_ttl": lambda name, value: duration(value, name),
+    "actor": _text,
     "vend_input_storage_options": _flag,
     "vend_input_storage_options_refresh_interval_millis": _count,
 }

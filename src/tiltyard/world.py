@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 
 def _now_ms() -> int:
@@ -29,3 +30,13 @@ class World:
 
 
 WORLD = World()
+
+
+def moment(ms: int) -> datetime:
+    """A time of the clock, as people write it."""
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def expiry(since_ms: int, ttl_ms: int | None) -> datetime | None:
+    """When something that lives so long ends; None: never."""
+    return None if ttl_ms is None else moment(since_ms + ttl_ms)

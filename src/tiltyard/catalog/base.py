@@ -27,6 +27,14 @@ class Table:
     properties: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a create goes: a table that exists, or a place for one that does not."""
+
+    table: Table
+    exists: bool
+
+
 class CreateMode(StrEnum):
     """What to do if the table or namespace to create exists."""
 
@@ -76,7 +84,10 @@ class Catalog(Protocol):
         """Where a table lies. TableNotFoundError."""
 
     def occupant(self, table: TableId) -> Table | None:
-        """Who has a name: None if it is free, TableAlreadyExistsError if it is hidden but taken."""
+        """Who has a name: None if it is free, or its table is in the trash.
+
+        TableAlreadyExistsError if the name is taken by something that is hidden.
+        """
 
     def is_only_declared(self, table: Table) -> bool:
         """Whether a table has no version yet."""
@@ -84,8 +95,11 @@ class Catalog(Protocol):
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
         """Reserve names with their properties, and locations for them. TableAlreadyExistsError."""
 
-    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """Where a table that does not exist will be written, and what will be kept of it."""
+    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+        """The table that has a name, or where the next one will be written and what it will keep.
+
+        TableAlreadyExistsError if the name is taken by something that is hidden.
+        """
 
     def publish(self, table: Table) -> None:
         """Make a table known whose first version was committed at the place it was given."""

@@ -10,13 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tiltyard import names
-from tiltyard.catalog.base import CreateMode, DropBehaviour, Table, already_exists, no_such_table
+from tiltyard.catalog.base import (
+    CreateMode,
+    DropBehaviour,
+    Site,
+    Table,
+    already_exists,
+    no_such_table,
+)
 from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.draft import Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.marker import State
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -100,6 +108,31 @@ class CompatibleCatalog:
         found = self._directory.occupant(table)
         return None if found is None else _with_properties(found, row)
 
+    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+        """One request for a table of the manifest, three for a root table at its V1 location.
+
+        A root table goes to `<name>.lance`, unless that directory was given to another name, or
+        its versions can't go on there: then it gets a directory of its own.
+        """
+        check_properties(properties)
+        if len(table) > 1:
+            return self._manifest.site(table, properties)
+        snapshot = self._manifest.read()
+        row = snapshot.get(table[0])
+        location = names.table_directory(table[0])
+        elsewhere = row is not None and not _is_index(row)
+        if elsewhere or location in snapshot.unusual_locations():
+            return self._manifest.site(table, properties)
+        spot = self._directory.look(table)
+        if spot.is_visible:
+            return Site(_with_properties(spot.as_table(), row), exists=True)
+        if spot.marker.state is State.MOVED or (spot.is_free and not spot.goes_on):
+            return Site(self._manifest.place(table, properties), exists=False)
+        if not spot.is_free:
+            raise already_exists(table, hint=why_hidden(spot))
+        placed = Table(table, location, only_declared=True, properties=dict(properties))
+        return Site(placed, exists=False)
+
     def is_only_declared(self, table: Table) -> bool:
         return self._manifest.is_only_declared(table)
 
@@ -110,29 +143,29 @@ class CompatibleCatalog:
         """
         has_root_tables = any(len(each) == 1 for each in tables)
         snapshot = self._manifest.read() if has_root_tables else EMPTY
-        placed = [self._place(each, kept, snapshot) for each, kept in tables.items()]
-        at_the_root = [each for each in placed if _is_index(as_row(each))]
-        for each in at_the_root:
-            if self._root_occupant(each.id, snapshot) is not None:
-                raise already_exists(each.id)
+        placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
         self._manifest.require_conditions()
-        for each in at_the_root:
-            self._directory.reserve(each)
+        for each in placed:
+            if _is_index(as_row(each)):
+                self._directory.reserve(each)
         self._manifest.submit(edits.all_of([self._publishing(each) for each in placed]))
         self._manifest.reserve([each for each in placed if not _is_index(as_row(each))])
         return placed
 
-    def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
-        """A root table goes to `<name>.lance`, unless another name was given that directory."""
-        snapshot = self._manifest.read() if len(table) == 1 else EMPTY
-        return self._place(table, properties, snapshot)
-
-    def _place(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:
-        location = names.table_directory(table[0])
-        if len(table) > 1 or location in snapshot.unusual_locations():
-            return self._manifest.place(table, properties)
+    def _declared(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:
+        """A declared root table goes to `<name>.lance`, if nothing was ever there."""
         check_properties(properties)
-        return Table(table, location, only_declared=True, properties=dict(properties))
+        location = names.table_directory(table[0])
+        row = snapshot.get(table[0])
+        elsewhere = row is not None and not _is_index(row)
+        if len(table) > 1 or elsewhere or location in snapshot.unusual_locations():
+            return self._manifest.place(table, properties)
+        spot = self._directory.look(table)
+        if spot.is_empty and spot.marker.state is State.LIVE:
+            return Table(table, location, only_declared=True, properties=dict(properties))
+        if spot.marker.state in (State.PURGED, State.PURGING, State.MOVED):
+            return self._manifest.place(table, properties)
+        raise already_exists(table, hint=why_hidden(spot))
 
     def publish(self, table: Table) -> None:
         self._manifest.submit(self._publishing(table))

@@ -15,6 +15,7 @@ from tiltyard.catalog import marker
 from tiltyard.catalog.base import (
     CreateMode,
     DropBehaviour,
+    Site,
     Table,
     already_exists,
     no_such_table,
@@ -24,6 +25,9 @@ from tiltyard.errors import UnsupportedOperationError
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import AlreadyThere, Listing, Store, settle
 from tiltyard.world import World
+
+# How long after a purge a name can't be declared in directory mode.
+TOMBSTONE_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,23 @@ class Spot:
     @property
     def is_visible(self) -> bool:
         return not (self.is_empty or self.marker.hides or self.hidden_by_peer)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a create may have the name: nothing is there, or a dropped table, or what is
+        left of a create that a crash interrupted."""
+        if self.marker.state is State.LIVE:
+            return self.is_empty
+        return self.marker.state in (State.DELETED, State.PURGING, State.PURGED, State.REVIVING)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether versions can go on here after a dropped table: Lance counts from a manifest."""
+        if self.marker.state is State.PURGED:
+            return self.marker.floor == 0 or self.marker.last_manifest is not None
+        if self.marker.state is State.DELETED:
+            return self.has_versions or not self.marker.version_at_drop
+        return self.marker.state in (State.LIVE, State.REVIVING)
 
     def as_table(self) -> Table:
         location = names.table_directory(self.name)
@@ -99,9 +120,12 @@ class DirectoryCatalog:
         only_root(parent)
         return []
 
+    def must_be_flat(self, table: TableId) -> None:
+        only_root(table[:-1])
+
     def look(self, table: TableId) -> Spot:
         """What lies at the table's location, visible or not. Two requests."""
-        only_root(table[:-1])
+        self.must_be_flat(table)
         name = table[-1]
         inside = self._store.list(names.table_directory(name))
         return Spot(name, inside, marker.read(self._store, name))
@@ -123,18 +147,16 @@ class DirectoryCatalog:
     def occupant(self, table: TableId) -> Table | None:
         """Two requests."""
         spot = self.look(table)
-        if spot.is_empty:
-            self._uncover(spot)
-            return None
-        if not spot.is_visible:
+        if spot.is_visible:
+            return spot.as_table()
+        if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
-        return spot.as_table()
+        return None
 
-    def _uncover(self, spot: Spot) -> None:
-        """A dropped table may leave a marker that hides nothing: it must not hide the next one."""
-        if spot.marker.hides:
-            self._store.require_conditions()
-            marker.swap(self._store, spot.name, spot.marker, State.LIVE, self._world)
+    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+        """Two requests."""
+        existing = self.occupant(table)
+        return Site(existing or self.place(table, properties), exists=existing is not None)
 
     def is_only_declared(self, table: Table) -> bool:
         if table.only_declared is not None:
@@ -145,12 +167,26 @@ class DirectoryCatalog:
         """Three requests a table: what is there, the marker, and the reservation."""
         placed = [self.place(table, properties) for table, properties in tables.items()]
         self._store.require_conditions()
-        for each in placed:
-            if self.occupant(each.id) is not None:
-                raise already_exists(each.id)
-        for each in placed:
+        spots = [self.look(each.id) for each in placed]
+        for each, spot in zip(placed, spots, strict=True):
+            self._must_be_declarable(each.id, spot)
+        for each, spot in zip(placed, spots, strict=True):
+            if spot.marker.hides:  # an old tombstone
+                following = spot.marker.forgotten()
+                marker.swap(self._store, spot.name, spot.marker, following, self._world)
             self.reserve(each)
         return placed
+
+    def _must_be_declarable(self, table: TableId, spot: Spot) -> None:
+        """A reservation has no version that could tell it from files of an earlier table."""
+        if not spot.is_empty or spot.marker.state not in (State.LIVE, State.PURGED):
+            raise already_exists(table, hint=why_hidden(spot))
+        if spot.marker.state is State.PURGED:
+            age_ms = self._world.now_ms() - (spot.marker.purged_at_ms or 0)
+            if age_ms < TOMBSTONE_MS:
+                raise already_exists(
+                    table, hint="it was purged less than a day ago; create it instead"
+                )
 
     def reserve(self, table: Table) -> None:
         """Put something into a directory that is free. Of racing reservations one wins."""
@@ -192,12 +228,9 @@ def no_properties(properties: Mapping[str, str]) -> None:
 
 def why_hidden(spot: Spot) -> str | None:
     """The hint for a table that is there and not visible."""
-    if spot.is_empty:
-        return None
-    if spot.marker.state is State.MOVED:
-        target = names.display(names.split_object_id(spot.marker.moved_to or ""))
-        return f"it was renamed to {target}; if that is not there, register it again"
-    if spot.marker.hides or spot.hidden_by_peer:
+    if spot.marker.hides:
+        return marker.why_hidden(spot.marker)
+    if spot.hidden_by_peer:
         return (
             f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
         )

@@ -18,7 +18,7 @@ from typing import Any
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
 from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, settle
-from tiltyard.world import World
+from tiltyard.world import World, expiry
 
 FORMAT = 1
 LIVE_BYTES = 64
@@ -75,6 +75,7 @@ class Marker:
     last_manifest: KeptManifest | None = None
     previous: Marker | None = None
     moved_to: str | None = None
+    purged_at_ms: int | None = None
     properties: Mapping[str, str] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
     tag: Tag | None = None
@@ -153,6 +154,23 @@ def nested_body(generation: str) -> bytes:
 def is_ours_nested(size: int) -> bool:
     """Whether a nested marker of this size is ours. Needs no read."""
     return size > len(NESTED_BODY)
+
+
+def why_hidden(present: Marker) -> str | None:
+    """What a marker that hides its table means for the user: a hint."""
+    if present.state is State.DELETED:
+        until = expiry(present.deleted_at_ms or 0, present.ttl_ms)
+        when = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "and is kept there"
+        return f"it is in the trash {when}; undrop_table brings it back"
+    if present.state is State.DEREGISTERED:
+        directory = names.table_directory(present.table or "<name>")
+        return f"it is deregistered; register_table with location '{directory}'"
+    if present.state is State.MOVED:
+        target = names.display(names.split_object_id(present.moved_to or ""))
+        return f"it was renamed to {target}; if that is not there, register it again"
+    if present.state is State.REVIVING:
+        return "it is being created at this moment"
+    return None
 
 
 # -- the codec

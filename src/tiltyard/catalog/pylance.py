@@ -104,6 +104,7 @@ class Lance:
         *,
         keep: Sequence[FragmentMetadata] = (),
         stable_row_ids: bool = True,
+        properties: dict[str, str] | None = None,
     ) -> lance.LanceDataset:
         """Make the staged files, and the kept fragments, the next version of the table, or nothing.
 
@@ -113,7 +114,7 @@ class Lance:
         """
         base = 0 if onto is None else onto.version
         operation = lance.LanceOperation.Overwrite(staged.schema, [*keep, *staged.fragments])
-        transaction = lance.Transaction(base, operation)
+        transaction = lance.Transaction(base, operation, transaction_properties=properties or {})
         try:
             return lance.LanceDataset.commit(
                 self.uri(staged.location) if onto is None else onto,
@@ -125,6 +126,15 @@ class Lance:
             )
         except FAILURES as error:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
+
+    def commit_anywhere(
+        self, dataset: lance.LanceDataset, transaction: lance.Transaction
+    ) -> lance.LanceDataset:
+        """Commit a change that goes well with any other, at whatever version is next."""
+        try:
+            return lance.LanceDataset.commit(dataset, transaction, storage_options=self._options)
+        except FAILURES as error:
+            raise translate(error, f"commit to {dataset.uri}", self._secrets) from error
 
     def _settle(
         self, location: str, version: int, uuid: str, error: Exception

@@ -88,7 +88,7 @@ class MarkerPurge:
     def finish(self, claim: Claim) -> None:
         """Note that nothing is left. If another took the purge over, it does this."""
         with suppress(ConcurrentModificationError):
-            following = replace(claim.marker, state=State.PURGED)
+            following = replace(claim.marker, state=State.PURGED, purged_at_ms=self._world.now_ms())
             marker.swap(self._store, claim.name, claim.marker, following, self._world)
 
 

@@ -26,7 +26,7 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.peers import hide_from_peers, show_to_peers
 from tiltyard.lifecycle.revival import Revival
-from tiltyard.lifecycle.trash import DropTerms, why_hidden
+from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.store import Store
 from tiltyard.world import World
 
@@ -218,4 +218,4 @@ def persistently(change: Callable[[], T]) -> T:
 
 
 def not_there(name: str, present: Marker) -> TableNotFoundError:
-    return TableNotFoundError(f"there is no table '{name}'", hint=why_hidden(present))
+    return TableNotFoundError(f"there is no table '{name}'", hint=marker.why_hidden(present))

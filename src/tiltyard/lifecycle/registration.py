@@ -1,15 +1,12 @@
 """Which names a table goes by: register, deregister, rename. Its data is never touched.
 
 The arbiter follows the location. A table in a directory of its own is moved by one commit of the
-manifest. A table at a V1 location is moved by its marker, one compare-and-swap; its row is an
-index that follows. The nested file for Lance's own clients is written after a hide and removed
-before a show, so that a crash in between leaves them seeing more than we do, never a lost table.
+manifest. A table at a V1 location is moved by its marker, and its row is an index that follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tiltyard import names
@@ -32,9 +29,9 @@ from tiltyard.errors import (
     TiltyardError,
     UnsupportedOperationError,
 )
+from tiltyard.lifecycle.markers import Markers
 from tiltyard.names import TableId
 from tiltyard.store import Store
-from tiltyard.world import World
 
 
 @dataclass(frozen=True)
@@ -53,16 +50,16 @@ class Registrar:
     def __init__(
         self,
         store: Store,
-        world: World,
         catalog: Catalog,
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
+        markers: Markers,
     ) -> None:
         self._store = store
-        self._world = world
         self._catalog = catalog
         self._directory = directory
         self._manifest = manifest
+        self._markers = markers
 
     # -- deregister
 
@@ -71,28 +68,14 @@ class Registrar:
         self._store.require_conditions()
         found = self._catalog.find(table)
         name = names.root_table_at(found.location, table)
-        if name is None:
+        if name is None or (name,) != table:
             assert self._manifest is not None
             row = self._manifest.submit(edits.remove_table(table, found.location)).answer
             return as_table(row)
-        self._hide(name, table)
+        self._markers.deregister(name, found.properties)
         if self._manifest is not None:
             self._manifest.submit(edits.forget_table(table, found.location))
         return found
-
-    def _hide(self, name: str, table: TableId) -> None:
-        spot = self._directory.look((name,))
-        if spot.is_empty or spot.marker.state is State.DEREGISTERED:
-            raise no_such_table(table, hint=why_hidden(spot))
-        generation = self._world.generation()
-        hidden = marker.swap(
-            self._store, name, spot.marker, State.DEREGISTERED, self._world, generation=generation
-        )
-        nested = f"{names.table_directory(name)}/{names.DEREGISTERED}"
-        self._store.put(nested, marker.nested_body(generation))
-        if marker.read(self._store, name).nonce != hidden.nonce:
-            # Shown again since: Lance's own clients would go on missing it.
-            self._store.delete(nested)
 
     # -- register
 
@@ -121,8 +104,7 @@ class Registrar:
             raise InvalidInputError(f"'{wanted.location}' is the catalog's own")
         if names.VERSIONS_DIRECTORY not in self._store.list(wanted.location).directories:
             raise InvalidInputError(f"there is no Lance table at '{wanted.location}' to register")
-        taken = wanted.mode is RegisterMode.CREATE and self._catalog.occupant(wanted.table)
-        if taken:
+        if wanted.mode is RegisterMode.CREATE and self._catalog.occupant(wanted.table):
             raise already_exists(wanted.table)
         return Table(
             wanted.table, wanted.location, only_declared=False, properties=dict(wanted.properties)
@@ -147,78 +129,63 @@ class Registrar:
             raise InvalidInputError(f"'{location}' belongs to {owner} now")
         if spot.is_visible and wanted.mode is RegisterMode.CREATE:
             raise already_exists(table)
-        self._show(spot)
+        self._store.require_conditions()
+        self._markers.register(spot.name)
         kept = dict(wanted.properties) if self._manifest else None
         return replace(spot.as_table(), properties=kept)
-
-    def _show(self, spot: Spot) -> None:
-        self._store.require_conditions()
-        self._store.delete(f"{names.table_directory(spot.name)}/{names.DEREGISTERED}")
-        if spot.marker.hides:
-            marker.swap(self._store, spot.name, spot.marker, State.LIVE, self._world)
-
-    # -- rename
-
-    def rename(self, table: TableId, target: TableId) -> Table:
-        """Move a table to a free name, across namespaces too. Its bytes do not move."""
-        if self._manifest is None:
-            raise UnsupportedOperationError(
-                "in directory mode a table's directory is its name, so it can't be renamed",
-                hint="open the catalog with manifest_enabled=true",
-            )
-        self._store.require_conditions()
-        found = self._catalog.find(table)
-        if self._catalog.occupant(target) is not None:
-            raise already_exists(target)
-        name = names.root_table_at(found.location, table)
-        if name is None or (name,) != table:
-            row = self._manifest.submit(edits.rename_table(table, target, found.location)).answer
-            return as_table(row)
-        return self._move(name, found, target)
-
-    def _move(self, name: str, found: Table, target: TableId) -> Table:
-        """Rename a table at its V1 location: the marker hands it over to the row of the new name.
-
-        The row counts only while the marker names its nonce, so the swap back undoes the move
-        whatever a stalled process still writes; that process looks again and finds out.
-        """
-        assert self._manifest is not None
-        spot = self._directory.look((name,))
-        if not spot.is_visible:
-            raise no_such_table(found.id, hint=why_hidden(spot))
-        moved = marker.swap(
-            self._store,
-            name,
-            spot.marker,
-            State.MOVED,
-            self._world,
-            generation=self._world.generation(),
-            moved_to=names.object_id(target),
-        )
-        renamed = replace(found, id=target)
-        row = as_row(renamed, **{MOVED: moved.nonce})
-        try:
-            self._manifest.submit(
-                edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
-            )
-        except TiltyardError:
-            self._undo(name, moved)
-            raise
-        if marker.read(self._store, name).nonce != moved.nonce:
-            self._manifest.submit(edits.forget_table(target, found.location))
-            raise ConcurrentModificationError(
-                f"the rename of {names.display(found.id)} was undone by another process"
-            )
-        nested = f"{found.location}/{names.DEREGISTERED}"
-        self._store.put(nested, marker.nested_body(moved.generation or ""))
-        return renamed
-
-    def _undo(self, name: str, moved: Marker) -> None:
-        with suppress(ConcurrentModificationError):  # then another process has undone it
-            marker.swap(self._store, name, moved, State.LIVE, self._world)
 
     def _has_arrived(self, spot: Spot) -> bool:
         """Whether the row that a table was handed to is there; a crash may have come between."""
         assert self._manifest is not None
         target = names.split_object_id(spot.marker.moved_to or "")
         return bool(target) and self._manifest.look_up(self._manifest.read(), target) is not None
+
+    # -- rename
+
+    def rename(self, table: TableId, target: TableId) -> Table:
+        """Move a table to a free name, across namespaces too. Its bytes do not move."""
+        manifest = self.require_manifest("renamed")
+        self._store.require_conditions()
+        found = self._catalog.find(table)
+        if self._catalog.occupant(target) is not None:
+            raise already_exists(target)
+        name = names.root_table_at(found.location, table)
+        if name is None or (name,) != table:
+            row = manifest.submit(edits.rename_table(table, target, found.location)).answer
+            return as_table(row)
+        spot = self._directory.look(table)
+        if not spot.is_visible:
+            raise no_such_table(table, hint=why_hidden(spot))
+        return self.hand_over(name, spot.marker, found, target)
+
+    def hand_over(self, name: str, present: Marker, found: Table, target: TableId) -> Table:
+        """Give a table at its V1 location to another name: the marker first, then the row.
+
+        The row counts only while the marker names its nonce, so the swap back undoes the move
+        whatever a stalled process still writes; that process looks again and finds out.
+        """
+        manifest = self.require_manifest("renamed")
+        moved = self._markers.move(name, present, names.object_id(target))
+        renamed = replace(found, id=target)
+        row = as_row(renamed, **{MOVED: moved.nonce})
+        try:
+            manifest.submit(
+                edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
+            )
+        except TiltyardError:
+            self._markers.move_back(name, moved, present)
+            raise
+        if marker.read(self._store, name).nonce != moved.nonce:
+            manifest.submit(edits.forget_table(target, found.location))
+            raise ConcurrentModificationError(
+                f"the rename of {names.display(found.id)} was undone by another process"
+            )
+        return renamed
+
+    def require_manifest(self, done: str) -> ManifestCatalog:
+        if self._manifest is None:
+            raise UnsupportedOperationError(
+                f"in directory mode a table's directory is its name, so it can't be {done}",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        return self._manifest

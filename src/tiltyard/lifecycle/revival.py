@@ -18,11 +18,11 @@ from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
     TableAlreadyExistsError,
+    TiltyardError,
     UnsupportedOperationError,
 )
 from tiltyard.lifecycle.files import FENCE, Files
 from tiltyard.lifecycle.peers import show_to_peers
-from tiltyard.lifecycle.trash import why_hidden
 from tiltyard.store import AlreadyThere, NotThere, Store
 from tiltyard.world import World
 
@@ -55,9 +55,7 @@ class Revival:
             if present.state in (State.DELETED, State.PURGED):
                 version = self._revive(name, present, rows)
             elif present.hides:
-                raise TableAlreadyExistsError(
-                    f"the name '{name}' is taken", hint=why_hidden(present)
-                )
+                raise _not_free(name, present)
             else:
                 version = self._create_first(name, location, present, rows)
             if version is not None:
@@ -68,7 +66,10 @@ class Revival:
 
     def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int | None:
         """Version 1 decides between creators; a marker that changed since says it came too late."""
-        staged = self._files.stage(location, rows, 0)
+        try:
+            staged = self._files.stage(location, rows, 0)
+        except LostRaceError as lost:
+            raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
         try:
             version = self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
@@ -197,3 +198,12 @@ def _past_fence(former: Marker, base: int, writer: str | None) -> Marker:
     if writer == FENCE and at_drop == base:
         at_drop = base + 1
     return replace(former, version_at_drop=at_drop, floor=max(former.floor, base + 1))
+
+
+def _not_free(name: str, present: Marker) -> TiltyardError:
+    if present.state is State.PURGING:
+        return ConcurrentModificationError(
+            f"table '{name}' is being purged", hint="purge_table finishes what was begun"
+        )
+    hint = marker.why_hidden(present)
+    return TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)

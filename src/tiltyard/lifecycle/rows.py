@@ -17,8 +17,9 @@ from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.rows import OURS, PROTECTED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, TableNotFoundError
-from tiltyard.lifecycle.trash import DropTerms, Trashed, expiry, moment
+from tiltyard.lifecycle.trash import DropTerms, Trashed
 from tiltyard.names import TableId
+from tiltyard.world import expiry, moment
 
 STATE = OURS + "state"
 DELETED_AT = OURS + "deleted_at_ms"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
-from tiltyard import names
-from tiltyard.catalog.marker import Marker, State
 from tiltyard.names import TableId
 
 
@@ -66,28 +64,3 @@ class Trashed:
         if dropped_before is not None:
             return self.dropped_at < dropped_before
         return self.expires_at is not None and self.expires_at <= now
-
-
-def moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def expiry(deleted_at_ms: int, ttl_ms: int | None) -> datetime | None:
-    return None if ttl_ms is None else moment(deleted_at_ms + ttl_ms)
-
-
-def why_hidden(present: Marker) -> str | None:
-    """What a marker that hides its table means for the user."""
-    if present.state is State.DELETED:
-        until = expiry(present.deleted_at_ms or 0, present.ttl_ms)
-        when = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "and is kept there"
-        return f"it is in the trash {when}; undrop_table brings it back"
-    if present.state is State.DEREGISTERED:
-        directory = names.table_directory(present.table or "<name>")
-        return f"it is deregistered; register_table with location '{directory}'"
-    if present.state is State.MOVED:
-        target = names.display(names.split_object_id(present.moved_to or ""))
-        return f"it was renamed to {target}; if that is not there, register it again"
-    if present.state is State.REVIVING:
-        return "it is being created at this moment"
-    return None

@@ -13,6 +13,7 @@ from tiltyard.catalog import marker
 from tiltyard.catalog.base import (
     CreateMode,
     DropBehaviour,
+    Site,
     Table,
     already_exists,
     no_such_table,
@@ -136,6 +137,11 @@ class ManifestCatalog:
         assert row.location is not None
         self.submit(edits.forget_table(table, row.location))
         return None
+
+    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+        """One request; two for a table at a V1 location."""
+        existing = self.occupant(table)
+        return Site(existing or self.place(table, properties), exists=existing is not None)
 
     def is_only_declared(self, table: Table) -> bool:
         """One request, where finding the table did not tell."""

@@ -1,0 +1,125 @@
+"""Creating a table, or replacing what it holds, wherever it lies.
+
+Data files come first, under names that only we can have made. At a V1 location the marker and one
+strict commit then decide (`revival`); in a directory of its own the row does. The loser of a race
+removes its own files and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tiltyard import names
+from tiltyard.catalog import version_files
+from tiltyard.catalog.base import Catalog, CreateMode, Table, already_exists
+from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+)
+from tiltyard.lifecycle.files import Files
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.names import TableId
+from tiltyard.store import NotThere, Retry, Store
+from tiltyard.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A table, and the version that the caller can read now."""
+
+    table: Table
+    version: int
+
+
+class Creation:
+    """Creates tables in one catalog."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        catalog: Catalog,
+        files: Files,
+        revival: Revival,
+        retry: Retry,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._catalog = catalog
+        self._files = files
+        self._revival = revival
+        self._retry = retry
+
+    def create(
+        self, table: TableId, rows: Any, mode: CreateMode, properties: Mapping[str, str]
+    ) -> Created:
+        """One to three requests to look, then what the data needs, its commit, and the row's."""
+        self._store.require_conditions()
+        site = self._catalog.site(table, properties)
+        if site.exists and not self._catalog.is_only_declared(site.table):
+            return self._create_again(site.table, rows, mode)
+        try:
+            version = self._first_version(site.table, rows)
+            if not site.exists:
+                self._publish(site.table)
+        except TableAlreadyExistsError:
+            winner = self._catalog.occupant(table)
+            if mode is CreateMode.CREATE or winner is None:
+                raise
+            return self._create_again(winner, rows, mode)
+        return Created(replace(site.table, only_declared=False), version)
+
+    def _first_version(self, table: Table, rows: Any) -> int:
+        name = names.root_table_at(table.location, table.id)
+        if name is not None:
+            return self._revival.create(name, rows)
+        try:
+            staged = self._files.stage(table.location, rows, 0)
+        except LostRaceError as lost:
+            raise already_exists(table.id) from lost
+        try:
+            return self._files.commit(staged, self._world.token(12))
+        except LostRaceError as lost:
+            self._files.discard(staged)
+            raise already_exists(table.id) from lost
+
+    def _publish(self, placed: Table) -> None:
+        try:
+            self._catalog.publish(placed)
+        except (TableAlreadyExistsError, NamespaceAlreadyExistsError, NamespaceNotFoundError):
+            if names.is_hashed_directory(placed.location):  # fresh, so everything in it is ours
+                self._store.delete_many(each.key for each in self._store.walk(placed.location))
+            raise
+
+    def _create_again(self, table: Table, rows: Any, mode: CreateMode) -> Created:
+        if mode is CreateMode.CREATE:
+            raise already_exists(table.id)
+        if mode is CreateMode.EXIST_OK:
+            newest = version_files.latest(self._store, table.location)
+            return Created(table, newest.version if newest else 0)
+        for attempt in range(self._retry.attempts):
+            version = self._overwrite(table, rows)
+            if version is not None:
+                return Created(table, version)
+            self._retry.pause(attempt)
+        raise ConcurrentModificationError(
+            f"could not overwrite table {names.display(table.id)}: "
+            f"others committed first, {self._retry.attempts} times"
+        )
+
+    def _overwrite(self, table: Table, rows: Any) -> int | None:
+        newest = version_files.latest(self._store, table.location)
+        try:
+            staged = self._files.stage(table.location, rows, newest.version if newest else 0)
+        except (NotThere, LostRaceError):  # the version went, or came, while we looked
+            return None
+        try:
+            return self._files.commit(staged, self._world.token(12))
+        except LostRaceError:
+            self._files.discard(staged)  # and write again: names on a list must not come back
+            return None

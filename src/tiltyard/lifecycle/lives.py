@@ -1,0 +1,248 @@
+"""Dropping tables and bringing them back, wherever they lie: the arbiter follows the location."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+
+from tiltyard import names
+from tiltyard.catalog import version_files
+from tiltyard.catalog.base import (
+    Catalog,
+    DropBehaviour,
+    Table,
+    already_exists,
+    no_such_table,
+)
+from tiltyard.catalog.directory import DirectoryCatalog
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
+from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.marker import State
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    TableNotFoundError,
+)
+from tiltyard.lifecycle import rows
+from tiltyard.lifecycle.bin import Bin
+from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.trash import DropTerms, Life, TableStatus, Trashed
+from tiltyard.names import NamespaceId, TableId
+from tiltyard.store import Store
+from tiltyard.world import World
+
+LOOKING_THREADS = 16
+
+
+class Lives:
+    """The lives of the tables of one catalog. `manifest` is None in directory mode."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        catalog: Catalog,
+        directory: DirectoryCatalog,
+        manifest: ManifestCatalog | None,
+        markers: Markers,
+        registrar: Registrar,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._catalog = catalog
+        self._directory = directory
+        self._manifest = manifest
+        self._markers = markers
+        self._registrar = registrar
+        self.bin = Bin(store, manifest)
+
+    # -- drop
+
+    def drop(self, table: TableId, terms: DropTerms) -> Table:
+        """Put a table into the trash: one or two small writes, whatever its size."""
+        self._store.require_conditions()
+        if self._manifest is None:
+            self._directory.must_be_flat(table)
+            self._markers.drop(table[-1], terms)
+            return Table(table, names.table_directory(table[-1]))
+        found = self._droppable(table)
+        if self._is_marked(found):
+            self._markers.drop(table[0], terms, found.properties)
+            self._manifest.submit(edits.forget_table(table, found.location))
+            return found
+        self._manifest.submit(self._dropping(found, terms))
+        return found
+
+    def drop_all(self, tables: Sequence[TableId], terms: DropTerms) -> list[Table]:
+        """Drop any number of tables; their rows go in one commit, all of them or none."""
+        self._store.require_conditions()
+        if self._manifest is None:
+            return [self.drop(table, terms) for table in tables]
+        found = [self._droppable(table) for table in tables]
+        commits = [
+            edits.forget_table(each.id, each.location)
+            if self._is_marked(each)
+            else self._dropping(each, terms)
+            for each in found
+        ]
+        for each in found:
+            if self._is_marked(each):
+                self._markers.drop(each.id[0], terms, each.properties)
+        self._manifest.submit(edits.all_of(commits))
+        return found
+
+    def drop_namespace(
+        self, namespace: NamespaceId, behaviour: DropBehaviour, terms: DropTerms
+    ) -> Mapping[str, str]:
+        """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
+        if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
+            return self._catalog.drop_namespace(namespace, behaviour)[0].properties
+        snapshot = self._manifest.existing(namespace)
+        tables = [as_table(row) for row in snapshot.below(namespace) if row.is_table]
+        with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+            commits = list(pool.map(lambda each: self._dropping(each, terms), tables))
+        commits.append(edits.drop_namespace(namespace, DropBehaviour.CASCADE))
+        # A table that comes after this look makes the last edit meet a row that was not dropped:
+        # then it is dropped by the next try.
+        gone = self._manifest.submit(edits.all_of([*commits[:-1], _only_namespaces(commits[-1])]))
+        row = gone.answer[-1][0]
+        properties: Mapping[str, str] = row.properties
+        return properties
+
+    def _droppable(self, table: TableId) -> Table:
+        try:
+            return self._catalog.find(table)
+        except TableNotFoundError:
+            if len(table) == 1:  # a deregistered table can be dropped too
+                spot = self._directory.look(table)
+                if not spot.is_empty and spot.marker.state is State.DEREGISTERED:
+                    return replace(spot.as_table(), properties=spot.marker.properties or {})
+            raise
+
+    def _is_marked(self, table: Table) -> bool:
+        """Whether the marker of a V1 location decides, and not the row."""
+        return names.root_table_at(table.location, table.id) == table.id[0] and len(table.id) == 1
+
+    def _dropping(self, table: Table, terms: DropTerms) -> Edit:
+        newest = version_files.latest(self._store, table.location)
+        return rows.drop(
+            table.id,
+            table.location,
+            self._world.generation(),
+            terms,
+            newest.version if newest else 0,
+            self._world.now_ms(),
+        )
+
+    # -- undrop
+
+    def undrop(
+        self,
+        table: TableId,
+        *,
+        generation: str | None = None,
+        target: TableId | None = None,
+        keep_newer: bool = False,
+    ) -> Table:
+        """Bring a dropped table back, under its own name or another that is free."""
+        self._store.require_conditions()
+        dropped = self.bin.find(table, generation)
+        target = target or table
+        if self._manifest is None and target != table:
+            self._registrar.require_manifest("brought back under another name")
+        if self._is_taken(target):
+            raise already_exists(
+                target, hint="bring it back under another name, or drop the one that is there"
+            )
+        if self.bin.is_marked(dropped):
+            return self._undrop_marked(dropped, target, keep_newer)
+        assert self._manifest is not None
+        if not keep_newer:
+            self._must_be_unwritten(dropped)
+        edit = rows.undrop(table, dropped.generation, target)
+        return as_table(self._manifest.submit(edit).answer)
+
+    def _undrop_marked(self, dropped: Trashed, target: TableId, keep_newer: bool) -> Table:
+        name = dropped.id[0]
+        table = Table(
+            dropped.id,
+            dropped.location,
+            properties=None if self._manifest is None else dict(dropped.properties or {}),
+        )
+        if target != dropped.id:
+            present = self._markers.restorable(name, dropped.generation, keep_newer)
+            return self._registrar.hand_over(name, present, table, target)
+        self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
+        if self._manifest is not None:
+            self._manifest.submit(edits.replace_table(as_row(table)))
+        return table
+
+    def _must_be_unwritten(self, dropped: Trashed) -> None:
+        newest = version_files.latest(self._store, dropped.location)
+        if newest and newest.version > (dropped.version or 0):
+            raise InvalidTableStateError(
+                f"table {names.display(dropped.id)} was written to after it was dropped: it is at "
+                f"version {newest.version}, and was dropped at {dropped.version or 0}",
+                hint="undrop it with keep_newer to keep what was written",
+            )
+
+    def _is_taken(self, table: TableId) -> bool:
+        try:
+            self._catalog.find(table)
+        except TableNotFoundError:
+            return False
+        return True
+
+    # -- status and flags
+
+    def status(self, table: TableId) -> TableStatus:
+        """Whether a table exists, is in the trash, or is not to be found."""
+        if self._is_taken(table):
+            return TableStatus(Life.EXISTS)
+        with suppress(TableNotFoundError):
+            dropped = self.bin.find(table, None)
+            return TableStatus(
+                Life.SOFT_DELETED, dropped.dropped_at, dropped.expires_at, dropped.generation
+            )
+        return TableStatus(Life.NOT_FOUND)
+
+    def hold(self, table: TableId, held: bool, generation: str | None = None) -> Trashed:
+        """Keep a dropped table from being purged, or let it go again."""
+        self._store.require_conditions()
+        dropped = self.bin.find(table, generation)
+        if self.bin.is_marked(dropped):
+            self._markers.hold(table[0], held, dropped.generation)
+        else:
+            assert self._manifest is not None
+            self._manifest.submit(rows.hold(table, dropped.generation, held))
+        return replace(dropped, held=held)
+
+    def protect(self, table: TableId, protected: bool) -> None:
+        """Keep a table from being dropped, or allow it again."""
+        self._store.require_conditions()
+        found = self._catalog.find(table)
+        if self._is_marked(found):
+            self._markers.protect(table[0], protected)
+        else:
+            if self._manifest is None:
+                raise no_such_table(table)
+            self._manifest.submit(rows.protect(table, protected))
+
+
+def _only_namespaces(edit: Edit) -> Edit:
+    """The cascade of a namespace whose tables were dropped by the edits before it."""
+
+    def checked(draft: Draft) -> Change:
+        change = edit(draft)
+        left = [row for row in change.answer if row.is_table]
+        if left:
+            raise ConcurrentModificationError(
+                f"table {names.display(left[0].id)} was created while its namespace was dropped"
+            )
+        return change
+
+    return checked
