@@ -103,7 +103,11 @@ def test_a_table_that_lances_own_client_hid_can_be_dropped_by_us(
 
     drop(catalog, "people")
 
-    assert not [key for key in place.files() if key.startswith("people.lance")]
+    assert isinstance(catalog, DirectoryNamespace)
+    assert [each.id for each in catalog.list_trash()] == [("people",)]
+    catalog.undrop_table(["people"])
+    assert contents(catalog, place, "people") == PEOPLE
+    assert exists(peer, "people")
 
 
 def test_our_nested_file_without_our_marker_hides_nothing_from_us(
@@ -203,7 +207,7 @@ def test_a_slow_deregister_does_not_hide_from_lance_what_was_shown_since(
     slow = reopen()
     assert isinstance(slow, DirectoryNamespace)
     store = FaultyStore(slow._store)
-    slow._registrar._store = store
+    slow._registrar._markers._store = store
     store.plan(
         Fault.STALL,
         verb="put",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from tiltyard.catalog import marker
 from tiltyard.catalog.marker import State
@@ -17,7 +18,8 @@ def test_fields_of_other_writers_survive_a_change_of_state() -> None:
     body = {"format": 1, "state": "deregistered", "nonce": "n", "colour": {"of": "later"}}
     store.put(MARKER, json.dumps(body).encode().ljust(256))
 
-    marker.swap(store, "people", marker.read(store, "people"), State.DEREGISTERED, WORLD)
+    present = marker.read(store, "people")
+    marker.swap(store, "people", present, replace(present, generation="g"), WORLD)
 
     written = json.loads(store.get(MARKER).body)
     assert written["colour"] == {"of": "later"}
@@ -29,7 +31,8 @@ def test_a_protected_table_stays_protected_when_it_is_hidden_and_shown() -> None
     store.put(MARKER, b'{"format":1,"state":"live","nonce":"n","protected":1}'.ljust(64))
 
     for state in (State.DEREGISTERED, State.LIVE):
-        marker.swap(store, "people", marker.read(store, "people"), state, WORLD)
+        present = marker.read(store, "people")
+        marker.swap(store, "people", present, replace(present.forgotten(), state=state), WORLD)
 
     assert marker.read(store, "people").protected
     assert len(store.get(MARKER).body) == 64

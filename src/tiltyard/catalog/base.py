@@ -11,6 +11,7 @@ from tiltyard import names
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
 from tiltyard.names import NamespaceId, TableId
+from tiltyard.world import expiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,13 @@ class Catalog(Protocol):
 
 def no_such_table(table: TableId, hint: str | None = None) -> TableNotFoundError:
     return TableNotFoundError(f"there is no table {names.display(table)}", hint=hint)
+
+
+def in_the_trash(deleted_at_ms: int, ttl_ms: int | None) -> str:
+    """The hint for a table that can be brought back."""
+    until = expiry(deleted_at_ms, ttl_ms)
+    when = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "and stays there"
+    return f"it is in the trash {when}; undrop_table brings it back"
 
 
 def already_exists(table: TableId, hint: str | None = None) -> TableAlreadyExistsError:

@@ -86,11 +86,12 @@ class CompatibleCatalog:
         if row is not None and not _is_index(row):
             found = self._manifest.look_up(snapshot, table)
             if found is None:
-                raise no_such_table(table)
+                raise self._manifest.missing(snapshot, table)
             return found
         spot = self._directory.look(table)
         if not spot.is_visible or names.table_directory(table[0]) in snapshot.unusual_locations():
-            raise no_such_table(table, hint=why_hidden(spot))
+            hint = why_hidden(spot)
+            raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
         return _with_properties(spot.as_table(), row)
 
     def occupant(self, table: TableId) -> Table | None:

@@ -16,9 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from tiltyard import names
+from tiltyard.catalog.base import in_the_trash
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
 from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, settle
-from tiltyard.world import World, expiry
+from tiltyard.world import World
 
 FORMAT = 1
 LIVE_BYTES = 64
@@ -159,9 +160,7 @@ def is_ours_nested(size: int) -> bool:
 def why_hidden(present: Marker) -> str | None:
     """What a marker that hides its table means for the user: a hint."""
     if present.state is State.DELETED:
-        until = expiry(present.deleted_at_ms or 0, present.ttl_ms)
-        when = f"until {until:%Y-%m-%d %H:%M} UTC" if until else "and is kept there"
-        return f"it is in the trash {when}; undrop_table brings it back"
+        return in_the_trash(present.deleted_at_ms or 0, present.ttl_ms)
     if present.state is State.DEREGISTERED:
         directory = names.table_directory(present.table or "<name>")
         return f"it is deregistered; register_table with location '{directory}'"

@@ -75,9 +75,8 @@ class Creation:
         return Created(replace(site.table, only_declared=False), version)
 
     def _first_version(self, table: Table, rows: Any) -> int:
-        name = names.root_table_at(table.location, table.id)
-        if name is not None:
-            return self._revival.create(name, rows)
+        if names.is_marked(table.id, table.location):
+            return self._revival.create(table.id[0], rows)
         try:
             staged = self._files.stage(table.location, rows, 0)
         except LostRaceError as lost:

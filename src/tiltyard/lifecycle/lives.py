@@ -70,7 +70,7 @@ class Lives:
             self._markers.drop(table[-1], terms)
             return Table(table, names.table_directory(table[-1]))
         found = self._droppable(table)
-        if self._is_marked(found):
+        if names.is_marked(table, found.location):
             self._markers.drop(table[0], terms, found.properties)
             self._manifest.submit(edits.forget_table(table, found.location))
             return found
@@ -85,12 +85,12 @@ class Lives:
         found = [self._droppable(table) for table in tables]
         commits = [
             edits.forget_table(each.id, each.location)
-            if self._is_marked(each)
+            if names.is_marked(each.id, each.location)
             else self._dropping(each, terms)
             for each in found
         ]
         for each in found:
-            if self._is_marked(each):
+            if names.is_marked(each.id, each.location):
                 self._markers.drop(each.id[0], terms, each.properties)
         self._manifest.submit(edits.all_of(commits))
         return found
@@ -119,13 +119,10 @@ class Lives:
         except TableNotFoundError:
             if len(table) == 1:  # a deregistered table can be dropped too
                 spot = self._directory.look(table)
-                if not spot.is_empty and spot.marker.state is State.DEREGISTERED:
+                hidden = spot.marker.state is State.DEREGISTERED or spot.hidden_by_peer
+                if hidden and not spot.is_empty:
                     return replace(spot.as_table(), properties=spot.marker.properties or {})
             raise
-
-    def _is_marked(self, table: Table) -> bool:
-        """Whether the marker of a V1 location decides, and not the row."""
-        return names.root_table_at(table.location, table.id) == table.id[0] and len(table.id) == 1
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
         newest = version_files.latest(self._store, table.location)
@@ -175,7 +172,7 @@ class Lives:
         )
         if target != dropped.id:
             present = self._markers.restorable(name, dropped.generation, keep_newer)
-            return self._registrar.hand_over(name, present, table, target)
+            return self._registrar.hand_over(present, table, target)
         self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
         if self._manifest is not None:
             self._manifest.submit(edits.replace_table(as_row(table)))
@@ -225,7 +222,7 @@ class Lives:
         """Keep a table from being dropped, or allow it again."""
         self._store.require_conditions()
         found = self._catalog.find(table)
-        if self._is_marked(found):
+        if names.is_marked(table, found.location):
             self._markers.protect(table[0], protected)
         else:
             if self._manifest is None:

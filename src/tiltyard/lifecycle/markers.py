@@ -165,18 +165,13 @@ class Markers:
 
         return persistently(change)
 
-    def register(self, name: str) -> None:
+    def register(self, name: str, present: Marker) -> None:
         """Show a table again that was deregistered, or whose rename did not arrive."""
-
-        def change() -> None:
-            present = self._revival.settled(name)
-            if present.state in (State.DELETED, State.PURGING, State.PURGED):
-                raise not_there(name, present)
-            show_to_peers(self._store, name)
-            if present.hides:
-                marker.swap(self._store, name, present, present.forgotten(), self._world)
-
-        persistently(change)
+        if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED):
+            raise not_there(name, present)
+        show_to_peers(self._store, name)
+        if present.hides:
+            marker.swap(self._store, name, present, present.forgotten(), self._world)
 
     def move(self, name: str, present: Marker, target: str) -> Marker:
         """Hand a table over to the row of another name, which counts while it names the nonce."""

@@ -67,12 +67,11 @@ class Registrar:
         """Take a name away and keep the data. The answer tells where it lies."""
         self._store.require_conditions()
         found = self._catalog.find(table)
-        name = names.root_table_at(found.location, table)
-        if name is None or (name,) != table:
+        if not names.is_marked(table, found.location):
             assert self._manifest is not None
             row = self._manifest.submit(edits.remove_table(table, found.location)).answer
             return as_table(row)
-        self._markers.deregister(name, found.properties)
+        self._markers.deregister(table[0], found.properties)
         if self._manifest is not None:
             self._manifest.submit(edits.forget_table(table, found.location))
         return found
@@ -130,7 +129,7 @@ class Registrar:
         if spot.is_visible and wanted.mode is RegisterMode.CREATE:
             raise already_exists(table)
         self._store.require_conditions()
-        self._markers.register(spot.name)
+        self._markers.register(spot.name, spot.marker)
         kept = dict(wanted.properties) if self._manifest else None
         return replace(spot.as_table(), properties=kept)
 
@@ -149,22 +148,22 @@ class Registrar:
         found = self._catalog.find(table)
         if self._catalog.occupant(target) is not None:
             raise already_exists(target)
-        name = names.root_table_at(found.location, table)
-        if name is None or (name,) != table:
+        if not names.is_marked(table, found.location):
             row = manifest.submit(edits.rename_table(table, target, found.location)).answer
             return as_table(row)
         spot = self._directory.look(table)
         if not spot.is_visible:
             raise no_such_table(table, hint=why_hidden(spot))
-        return self.hand_over(name, spot.marker, found, target)
+        return self.hand_over(spot.marker, found, target)
 
-    def hand_over(self, name: str, present: Marker, found: Table, target: TableId) -> Table:
+    def hand_over(self, present: Marker, found: Table, target: TableId) -> Table:
         """Give a table at its V1 location to another name: the marker first, then the row.
 
         The row counts only while the marker names its nonce, so the swap back undoes the move
         whatever a stalled process still writes; that process looks again and finds out.
         """
         manifest = self.require_manifest("renamed")
+        name = found.id[0]
         moved = self._markers.move(name, present, names.object_id(target))
         renamed = replace(found, id=target)
         row = as_row(renamed, **{MOVED: moved.nonce})

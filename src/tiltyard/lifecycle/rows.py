@@ -14,25 +14,30 @@ from tiltyard import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import OURS, PROTECTED, Row
+from tiltyard.catalog.manifest.rows import (
+    ABOUT_THE_DROP,
+    DELETED,
+    DELETED_AT,
+    DROPPED_BY,
+    HOLD,
+    PROTECTED,
+    PURGING,
+    REASON,
+    STATE,
+    TTL,
+    VERSION,
+    Row,
+)
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, TableNotFoundError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
 from tiltyard.lifecycle.trash import DropTerms, Trashed
 from tiltyard.names import TableId
 from tiltyard.world import expiry, moment
-
-STATE = OURS + "state"
-DELETED_AT = OURS + "deleted_at_ms"
-TTL = OURS + "ttl_ms"
-DROPPED_BY = OURS + "dropped_by"
-REASON = OURS + "reason"
-VERSION = OURS + "version_at_drop"
-HOLD = OURS + "hold"
-
-DELETED = "deleted"
-PURGING = "purging"
-
-_ABOUT_THE_DROP = (STATE, DELETED_AT, TTL, DROPPED_BY, REASON, VERSION, HOLD)
 
 
 def trash_id(table: TableId, generation: str) -> str:
@@ -79,11 +84,11 @@ def undrop(table: TableId, generation: str, target: TableId) -> Edit:
             raise TableNotFoundError(
                 f"table {names.display(table)} can't be brought back: it is being purged"
             )
-        edits.require_namespace(draft, target[:-1])
+        _require_home(draft, target)
         existing = draft.get(names.object_id(target))
         if existing is not None:
             raise edits.taken(existing)
-        kept = {key: value for key, value in trashed.metadata.items() if key not in _ABOUT_THE_DROP}
+        kept = {key: value for key, value in trashed.metadata.items() if key not in ABOUT_THE_DROP}
         row = replace(trashed, object_id=names.object_id(target), metadata=kept)
         return Change(remove=(trashed.object_id,), add=(row,), answer=row)
 
@@ -138,6 +143,15 @@ def finish(table: TableId, generation: str) -> Edit:
 
 
 # -- reading
+
+
+def _require_home(draft: Draft, target: TableId) -> None:
+    try:
+        edits.require_namespace(draft, target[:-1])
+    except NamespaceNotFoundError as missing:
+        raise NamespaceNotFoundError(
+            missing.message, hint="create it again, or bring the table back under another name"
+        ) from missing
 
 
 def require_trashed(draft: Draft | Snapshot, table: TableId, generation: str) -> Row:

@@ -16,16 +16,27 @@ from tiltyard.catalog.base import (
     Site,
     Table,
     already_exists,
+    in_the_trash,
     no_such_table,
 )
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.draft import Change, Edit
 from tiltyard.catalog.manifest.group import Committer
-from tiltyard.catalog.manifest.rows import MOVED, OURS, TABLE, Row, check_properties
+from tiltyard.catalog.manifest.rows import (
+    DELETED,
+    DELETED_AT,
+    MOVED,
+    OURS,
+    STATE,
+    TABLE,
+    TTL,
+    Row,
+    check_properties,
+)
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.marker import State
-from tiltyard.errors import InvalidInputError, NamespaceAlreadyExistsError
+from tiltyard.errors import InvalidInputError, NamespaceAlreadyExistsError, TiltyardError
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
 from tiltyard.world import World
@@ -109,9 +120,19 @@ class ManifestCatalog:
         snapshot = self.read()
         found = self.look_up(snapshot, table)
         if found is None:
-            self.check_namespace(snapshot, table[:-1])
-            raise no_such_table(table)
+            raise self.missing(snapshot, table)
         return found
+
+    def missing(self, snapshot: Snapshot, table: TableId) -> TiltyardError:
+        """Why a table is not found, and where it is if it was dropped."""
+        trashed = snapshot.last_trashed(names.object_id(table))
+        if trashed is not None and trashed.metadata.get(STATE) == DELETED:
+            ttl = trashed.metadata.get(TTL)
+            hint = in_the_trash(int(trashed.metadata[DELETED_AT]), int(ttl) if ttl else None)
+            return no_such_table(table, hint=hint)
+        if not self._has_namespace(snapshot, table[:-1]):
+            return edits.no_such_namespace(table[:-1])
+        return no_such_table(table)
 
     def look_up(self, snapshot: Snapshot, table: TableId) -> Table | None:
         """The table of a row that can be trusted."""
@@ -196,10 +217,12 @@ class ManifestCatalog:
         return snapshot
 
     def check_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> None:
-        if namespace:
-            row = snapshot.get(names.object_id(namespace))
-            if row is None or row.is_table:
-                raise edits.no_such_namespace(namespace)
+        if not self._has_namespace(snapshot, namespace):
+            raise edits.no_such_namespace(namespace)
+
+    def _has_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> bool:
+        row = snapshot.get(names.object_id(namespace)) if namespace else None
+        return not namespace or (row is not None and not row.is_table)
 
     def submit(self, edit: Edit) -> Change:
         self.require_conditions()

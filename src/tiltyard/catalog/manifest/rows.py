@@ -24,6 +24,19 @@ CREATED_AT = OURS + "created_at_ms"
 MOVED = OURS + "moved"
 PROTECTED = OURS + "protected"
 
+# What the row of a dropped table tells besides.
+STATE = OURS + "state"
+DELETED_AT = OURS + "deleted_at_ms"
+TTL = OURS + "ttl_ms"
+DROPPED_BY = OURS + "dropped_by"
+REASON = OURS + "reason"
+VERSION = OURS + "version_at_drop"
+HOLD = OURS + "hold"
+ABOUT_THE_DROP = (STATE, DELETED_AT, TTL, DROPPED_BY, REASON, VERSION, HOLD)
+
+DELETED = "deleted"
+PURGING = "purging"
+
 SCHEMA = pa.schema(
     [
         pa.field(

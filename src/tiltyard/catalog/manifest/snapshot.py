@@ -20,6 +20,7 @@ from tiltyard.catalog.manifest.rows import NAMESPACE, TABLE, Row, decode_metadat
 from tiltyard.names import (
     DELIMITER,
     RESERVED_PREFIX,
+    TRASH,
     NamespaceId,
     is_own_location,
     object_id,
@@ -172,6 +173,16 @@ class Snapshot:
         """Every row inside a namespace, at any depth."""
         prefix = _prefix(namespace)
         return [part.row(at) for part in self.parts for at in part.below(prefix)]
+
+    def last_trashed(self, object_id: str) -> Row | None:
+        """The row of the table of this id that was dropped last. Generations sort by time."""
+        last: tuple[str, Part, int] | None = None
+        for part in self.parts:
+            for at in part.below(f"{TRASH}{DELIMITER}"):
+                _, generation, original = part.ids[at].split(DELIMITER, 2)
+                if original == object_id and (last is None or generation > last[0]):
+                    last = (generation, part, at)
+        return None if last is None else last[1].row(last[2])
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         prefix = _prefix(namespace)

@@ -1,0 +1,189 @@
+"""What actors do: the operations of `lifecycle`, and two clients that do not know it.
+
+An actor is built of the real classes over the scheduled store, the twins of Lance's files and of
+the manifest, and a world of its own: a clock that may go wrong, and names that only it can choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.files import PlainFiles
+from tests.simulation.process import Ask, Operation
+from tests.simulation.register import Register
+from tests.simulation.store import ScheduledStore
+from tests.simulation.views import OTHER, TABLE, UNAWARE
+from tiltyard import names
+from tiltyard.catalog.base import CreateMode, Table, no_such_table
+from tiltyard.catalog.directory import DirectoryCatalog
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.group import Committer
+from tiltyard.lifecycle.creation import Creation
+from tiltyard.lifecycle.lives import Lives
+from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.registration import Registrar, Registration
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.store import Retry
+from tiltyard.world import World
+
+EPOCH_MS = 1_700_000_000_000
+LOCATION = names.table_directory(TABLE)
+TERMS = DropTerms(ttl_ms=1_000, by="actor")
+NO_WAIT = Retry(attempts=4, sleep=lambda _: None, dice=lambda: 0.5)
+
+
+def world_of(letter: str, skew_ms: int = 0) -> World:
+    """Tokens begin with the letter of their actor, so that a trace tells whose they are."""
+    count = 0
+
+    def token(digits: int) -> str:
+        nonlocal count
+        count += 1
+        return f"{letter}{count:0{digits - 1}x}"
+
+    return World(lambda: EPOCH_MS + skew_ms, token)
+
+
+@dataclass(frozen=True)
+class Code:
+    """Which classes actors are made of. A mutant puts another in the place of one."""
+
+    markers: type[Markers] = Markers
+    revival: type[Revival] = Revival
+    marker_purge: type[MarkerPurge] = MarkerPurge
+    files: type[PlainFiles] = PlainFiles
+    purge: type[Purge] = Purge
+    world: Callable[[str, int], World] = field(default=world_of)
+
+
+class Kit:
+    """Everything one actor works with."""
+
+    def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int = 0) -> None:
+        self.letter = letter
+        self.store = ScheduledStore(ask)
+        self.world = code.world(letter, skew_ms)
+        self.files = code.files(self.store, self.world)
+        self.revival = code.revival(self.store, self.world, self.files, patience_ms=0)
+        self.markers = code.markers(self.store, self.world, self.revival)
+        self.marker_purge = code.marker_purge(self.store, self.world, self.revival)
+        self.directory = DirectoryCatalog(self.store, self.world)
+        register: Any = Register(self.store, self.world)
+        self.manifest = ManifestCatalog(
+            self.store, register, Committer(register, NO_WAIT), self.world
+        )
+        self.registrar = Registrar(
+            self.store, self.directory, self.directory, self.manifest, self.markers
+        )
+        self.row_registrar = Registrar(
+            self.store, self.manifest, self.directory, self.manifest, self.markers
+        )
+        self.lives = Lives(
+            self.store,
+            self.world,
+            self.manifest,
+            self.directory,
+            self.manifest,
+            self.markers,
+            self.registrar,
+        )
+        self.purge = code.purge(
+            self.store, self.world, self.lives.bin, self.marker_purge, self.manifest, "actor"
+        )
+        self.creation = Creation(
+            self.store, self.world, self.manifest, self.files, self.revival, NO_WAIT
+        )
+
+
+Verb = Callable[[Kit], object]
+
+
+# -- a table at a V1 location
+
+
+def _purge(kit: Kit) -> None:
+    claim = kit.marker_purge.claim(TABLE)
+    kit.marker_purge.delete(claim)
+    kit.marker_purge.finish(claim)
+
+
+def _declare(kit: Kit) -> None:
+    kit.directory.declare_all({(TABLE,): {}})
+
+
+def _register(kit: Kit) -> None:
+    kit.registrar.register_all([Registration((TABLE,), LOCATION)])
+
+
+def _rename(kit: Kit) -> None:
+    spot = kit.directory.look((TABLE,))
+    if not spot.is_visible:
+        raise no_such_table((TABLE,))
+    found = Table((TABLE,), LOCATION, properties={})
+    kit.registrar.hand_over(TABLE, spot.marker, found, (OTHER,))
+
+
+def _zombie(kit: Kit) -> None:
+    """A writer that has the table open, and never looks at markers."""
+    kit.files.append(LOCATION, UNAWARE + kit.letter)
+
+
+def _peer(kit: Kit) -> None:
+    """Lance's own client, dropping a table as it always did."""
+    kit.store.delete_many(each.key for each in list(kit.store.walk(LOCATION)))
+
+
+MARKER_VERBS: dict[str, Verb] = {
+    "create": lambda kit: kit.revival.create(TABLE, kit.letter),
+    "drop": lambda kit: kit.markers.drop(TABLE, TERMS).generation,
+    "undrop": lambda kit: kit.markers.undrop(TABLE).generation,
+    "undrop_newer": lambda kit: kit.markers.undrop(TABLE, keep_newer=True).generation,
+    "hold": lambda kit: kit.markers.hold(TABLE, True).generation,
+    "purge": _purge,
+    "declare": _declare,
+    "deregister": lambda kit: kit.markers.deregister(TABLE).generation,
+    "register": _register,
+    "rename": _rename,
+    "zombie": _zombie,
+    "peer": _peer,
+    "look": lambda kit: kit.revival.settled(TABLE).state,
+}
+
+
+# -- tables in directories of their own
+
+
+def _create_row(kit: Kit) -> int:
+    return kit.creation.create((TABLE,), kit.letter, CreateMode.CREATE, {}).version
+
+
+def _purge_row(kit: Kit) -> None:
+    kit.purge.purge(kit.lives.bin.find((TABLE,), None))
+
+
+ROW_VERBS: dict[str, Verb] = {
+    "create": _create_row,
+    "drop": lambda kit: kit.lives.drop((TABLE,), TERMS).location,
+    "undrop": lambda kit: kit.lives.undrop((TABLE,)).location,
+    "undrop_as": lambda kit: kit.lives.undrop((TABLE,), target=(OTHER,)).location,
+    "rename": lambda kit: kit.row_registrar.rename((TABLE,), (OTHER,)).location,
+    "hold": lambda kit: kit.lives.hold((TABLE,), True).generation,
+    "purge": _purge_row,
+}
+
+
+def build(
+    letter: str, verbs: Sequence[str], table: dict[str, Verb], code: Code, skew_ms: int = 0
+) -> Callable[[Ask], Sequence[Operation]]:
+    """An actor that does these verbs, one after the other."""
+
+    def make(ask: Ask) -> Sequence[Operation]:
+        kit = Kit(letter, ask, code, skew_ms)
+        return [lambda verb=verb: table[verb](kit) for verb in verbs]
+
+    return make

@@ -1,0 +1,109 @@
+"""The twin of `lifecycle.files.Files`: versions and data files as plain objects.
+
+A version is a JSON object that names its data files and its writer's nonce. It behaves as Lance
+does where the protocols care: a commit looks for the newest version first, begins again at 1 if
+there is none, and never rebases.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tiltyard.catalog import version_files
+from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.errors import ServiceUnavailableError
+from tiltyard.lifecycle.files import FENCE
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
+from tiltyard.world import World
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Data files for the version after `base`."""
+
+    location: str
+    base: int
+    files: tuple[str, ...]
+
+
+def encode_version(nonce: str | None, files: tuple[str, ...]) -> bytes:
+    return json.dumps({"nonce": nonce, "files": files}, separators=(",", ":")).encode()
+
+
+class PlainFiles:
+    """Tables without Lance. `rows` is a word that tells who wrote them."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self._store = store
+        self._world = world
+
+    def stage(self, location: str, rows: str, base: int) -> Staged:
+        if base:
+            self._store.get(version_files.key_of(location, base))
+        elif version_files.latest(self._store, location) is not None:
+            raise LostRaceError(f"{location} has a version already")
+        return Staged(location, base, self._write(location, rows))
+
+    def _write(self, location: str, rows: str) -> tuple[str, ...]:
+        key = f"{location}/data/{self._world.token(6)}"
+        self._store.put(key, rows.encode())
+        return (key,)
+
+    def commit(self, staged: Staged, nonce: str) -> int:
+        newest = version_files.latest(self._store, staged.location)
+        if newest is not None and newest.version > staged.base:
+            raise LostRaceError(f"{staged.location} has moved on")
+        # Seen with Lance: over a directory without any version it begins again at 1.
+        version = staged.base + 1 if newest is not None else 1
+        return self._put(staged, version, nonce)
+
+    def _put(self, staged: Staged, version: int, nonce: str) -> int:
+        key = version_files.key_of(staged.location, version)
+        body = encode_version(nonce, staged.files)
+        try:
+            self._store.put_new(key, body)
+        except (AlreadyThere, Ambiguous) as outcome:
+            self._settle(key, body, outcome)
+        return version
+
+    def _settle(self, key: str, body: bytes, outcome: Exception) -> None:
+        """As `catalog.pylance` does: only another's version proves that ours can't come."""
+        try:
+            found = self._store.get(key)
+        except NotThere:
+            raise ServiceUnavailableError(f"no clear answer for {key}") from outcome
+        if found.body != body:
+            raise LostRaceError(f"{key} is another's") from outcome
+
+    def discard(self, staged: Staged) -> None:
+        self._store.delete_many(staged.files)
+
+    def written_by(self, location: str, version: int) -> str | None:
+        found = self._store.get(version_files.key_of(location, version))
+        nonce: str | None = json.loads(found.body)["nonce"]
+        return nonce
+
+    def fence(self, location: str, base: int) -> None:
+        held = json.loads(self._store.get(version_files.key_of(location, base)).body)["files"]
+        try:
+            self._store.put_new(
+                version_files.key_of(location, base + 1), encode_version(FENCE, tuple(held))
+            )
+        except AlreadyThere:
+            pass
+        except Ambiguous as doubt:
+            raise ServiceUnavailableError(f"no clear answer for a fence of {location}") from doubt
+
+    def append(self, location: str, rows: str) -> int:
+        """What an unaware writer does: the newest version's files and its own, as the next one."""
+        newest = version_files.latest(self._store, location)
+        held: tuple[str, ...] = ()
+        if newest is not None:
+            try:
+                held = tuple(json.loads(self._store.get(newest.key).body)["files"])
+            except NotThere as gone:
+                raise LostRaceError(f"{location} changed while it was opened") from gone
+        mine = self._write(location, rows)
+        version = newest.version + 1 if newest else 1
+        return self._put(Staged(location, version - 1, (*held, *mine)), version, mine[0])

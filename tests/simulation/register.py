@@ -1,0 +1,116 @@
+"""The twin of `ManifestTable`: the rows of the manifest as one object that is compared and swapped.
+
+`test_register` runs the same cases against it and against the real table. A snapshot answers what
+edits ask of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from tests.simulation.requests import REGISTER, Objects
+from tiltyard import names
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.errors import ServiceUnavailableError
+from tiltyard.names import DELIMITER, NamespaceId
+from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, Tag
+from tiltyard.world import World
+
+
+class Rows:
+    """All rows of one version: what a `Snapshot` is, in a dictionary."""
+
+    def __init__(self, version: int, rows: Mapping[str, Row], tag: Tag | None) -> None:
+        self.version = version
+        self.rows = rows
+        self.tag = tag
+
+    def get(self, wanted: str) -> Row | None:
+        return self.rows.get(wanted)
+
+    def below(self, namespace: NamespaceId) -> list[Row]:
+        prefix = names.object_id(namespace) + DELIMITER if namespace else ""
+        return [self.rows[key] for key in sorted(self.rows) if key.startswith(prefix)]
+
+    def holds_any(self, namespace: NamespaceId) -> bool:
+        return bool(self.below(namespace))
+
+    def unusual_owners(self, directory: str) -> Sequence[str]:
+        return [
+            row.object_id
+            for row in self.rows.values()
+            if row.location
+            and names.top_directory(row.location) == directory
+            and not names.is_own_location(row.object_id, row.location)
+        ]
+
+    def last_trashed(self, object_id: str) -> Row | None:
+        trashed = self.below((names.TRASH,))
+        found = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
+        return max(found, key=lambda row: row.object_id, default=None)
+
+
+class Register:
+    """One process's view of the rows: one request to read, one to commit."""
+
+    def __init__(self, store: Store, world: World) -> None:
+        self._store = store
+        self._world = world
+
+    def read(self) -> Rows:
+        return self.read_for_writing()
+
+    def read_for_writing(self) -> Rows:
+        try:
+            return decode(self._store.get(REGISTER))
+        except NotThere:
+            return Rows(0, {}, None)
+
+    def commit(self, draft: Draft) -> None:
+        """A strict swap. As with the real one, an error other than LostRaceError leaves doubt."""
+        base = draft.base
+        assert isinstance(base, Rows)
+        kept = {key: row for key, row in base.rows.items() if key not in draft.removed}
+        # The token stands for the transaction's UUID: no two commits are equal.
+        body = encode(base.version + 1, self._world.token(6), {**kept, **draft.added})
+        try:
+            if base.tag is None:
+                self._store.put_new(REGISTER, body)
+            else:
+                self._store.replace(REGISTER, body, base.tag)
+        except (AlreadyThere, Changed, Ambiguous) as outcome:
+            self._settle(body, outcome)
+
+    def _settle(self, body: bytes, outcome: Exception) -> None:
+        """As `catalog.pylance` does: find out whose the commit is."""
+        try:
+            found = self._store.get(REGISTER).body
+        except NotThere:
+            found = b""
+        if found == body:
+            return
+        if isinstance(outcome, Ambiguous):
+            raise ServiceUnavailableError("no clear answer for a commit") from outcome
+        raise LostRaceError("another commit was first") from outcome
+
+
+def encode(version: int, commit: str, rows: Mapping[str, Row]) -> bytes:
+    listed = [
+        [row.object_id, row.object_type, row.location, dict(sorted(row.metadata.items()))]
+        for _, row in sorted(rows.items())
+    ]
+    return json.dumps([version, commit, listed], separators=(",", ":")).encode()
+
+
+def decode(blob: Blob) -> Rows:
+    version, _, listed = json.loads(blob.body)
+    return Rows(version, {each[0]: Row(*each) for each in listed}, blob.tag)
+
+
+def rows_of(objects: Objects) -> Mapping[str, Row]:
+    """What the register holds, for the oracle."""
+    body = objects.get(REGISTER)
+    return decode(Blob(body, Tag())).rows if body else {}

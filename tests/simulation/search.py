@@ -1,0 +1,208 @@
+"""The explorer's machine: states, the steps that lead out of them, and what each step costs.
+
+A state is the objects, the requests still under way, the position of every actor and what the
+judge remembers. Everything in it is interned, so that a step is a few look-ups once it was taken.
+
+Faults cost: a `late` conditional write (its actor hears that nobody knows; it arrives later, at
+once or never: a lost answer is one that arrives at once) and a `twice` delivered write. A crash
+costs nothing and needs no step: it is an actor that is never asked again, and every state is
+judged, and settled by a newcomer, as it is. So is a late request of a crashed actor: it is the
+request that such an actor makes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tests.simulation.oracle import Ghost, Oracle, Violation
+from tests.simulation.process import Finished, Node, Process
+from tests.simulation.requests import CONDITIONAL, DOUBT, Answer, Objects, Request, serve
+from tests.simulation.specs import Op
+
+
+class State(NamedTuple):
+    """One node of the search. `objects` and `ghost` are numbers; `last` only counts if switches
+    of actors are bounded."""
+
+    objects: int
+    flying: tuple[Request, ...]
+    nodes: tuple[Node, ...]
+    ghost: int
+    faults: int
+    last: int
+    switches: int
+
+
+class Choice(NamedTuple):
+    """One step: an actor's request as it is, late or twice, or the arrival of one under way."""
+
+    actor: int  # -1: a request under way
+    how: str = ""  # "", "late", "twice", "crash"; or which of those under way
+
+    def __str__(self) -> str:
+        return f"{'~' if self.actor < 0 else self.actor}{self.how}"
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        return cls(-1, text[1:]) if text[0] == "~" else cls(int(text[0]), text[1:])
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much may go wrong, and how often actors may be switched before they have to."""
+
+    faults: int = 1
+    switches: int | None = None
+
+
+class Machine:
+    """One scenario: its actors, its judge, and everything that was interned so far."""
+
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        ops: Sequence[Sequence[Op]],
+        oracle: Oracle,
+        objects: Objects,
+        bounds: Bounds,
+    ) -> None:
+        self.processes = processes
+        self.oracle = oracle
+        self.bounds = bounds
+        self._ops = ops
+        self._numbers: dict[frozenset[tuple[str, bytes]], int] = {}
+        self.catalogs: list[Objects] = []
+        self.views: list[Any] = []
+        self._served: dict[tuple[int, Request], tuple[int, Answer]] = {}
+        self._ghosts: list[Ghost] = []
+        self._ghost_numbers: dict[Ghost, int] = {}
+        self._judged: dict[Any, int | Violation] = {}
+        first = self.intern(objects)
+        self.start = State(
+            first,
+            (),
+            tuple(each.root for each in processes),
+            self._remember(oracle.start(self.views[first])),
+            bounds.faults,
+            -1,
+            -1 if bounds.switches is None else bounds.switches,
+        )
+
+    # -- interning
+
+    def intern(self, objects: Objects) -> int:
+        key = frozenset(objects.items())
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.catalogs)
+            self.catalogs.append(objects)
+            self.views.append(self.oracle.spec.view(objects))
+        return number
+
+    def serve(self, catalog: int, request: Request) -> tuple[int, Answer]:
+        known = self._served.get((catalog, request))
+        if known is None:
+            objects, answer = serve(self.catalogs[catalog], request)
+            changed = objects is not self.catalogs[catalog]
+            known = (self.intern(objects) if changed else catalog, answer)
+            self._served[catalog, request] = known
+        return known
+
+    def _remember(self, ghost: Ghost) -> int:
+        number = self._ghost_numbers.get(ghost)
+        if number is None:
+            number = self._ghost_numbers[ghost] = len(self._ghosts)
+            self._ghosts.append(ghost)
+        return number
+
+    def _judge(
+        self, ghost: int, started: Op | None, catalog: int, finished: tuple[tuple[Op, Finished], ...]
+    ) -> int | Violation:
+        view = self.views[catalog]
+        key = (ghost, started, view, finished)
+        known = self._judged.get(key)
+        if known is None:
+            following = self.oracle.step(self._ghosts[ghost], started, view, finished)
+            known = following if isinstance(following, Violation) else self._remember(following)
+            self._judged[key] = known
+        return known
+
+    # -- steps
+
+    def choices(self, state: State) -> Iterator[Choice]:
+        """Every step that is possible now."""
+        for at, node in enumerate(state.nodes):
+            request = node.request
+            if request is None or not self._may_switch(state, at):
+                continue
+            yield Choice(at)
+            if state.faults and request.writes and self._can_fail(node):
+                if request.verb in CONDITIONAL:
+                    yield Choice(at, "late")
+                yield Choice(at, "twice")
+        for at in range(len(state.flying)):
+            yield Choice(-1, str(at))
+
+    def _may_switch(self, state: State, at: int) -> bool:
+        """A switch is free when the last actor is done, and costs otherwise."""
+        if state.switches != 0 or state.last in (-1, at):
+            return True
+        return state.nodes[state.last].request is None
+
+    def _can_fail(self, node: Node) -> bool:
+        # An unaware client may destroy what it likes anyway; twice is no worse.
+        process = self.processes.index(node.process)
+        return self._ops[process][node.at].verb != "peer"
+
+    def take(self, state: State, choice: Choice) -> State | Violation:
+        """The state after a step, or what is wrong with it."""
+        if choice.actor < 0:
+            return self._arrive(state, int(choice.how))
+        at, node = choice.actor, state.nodes[choice.actor]
+        request = node.request
+        assert request is not None
+        flying, faults = state.flying, state.faults
+        if choice.how == "crash":
+            nodes = _with(state.nodes, at, node.process.end)
+            return state._replace(nodes=nodes, last=-1)
+        if choice.how:
+            flying, faults = tuple(sorted((*flying, request))), faults - 1
+        if choice.how == "late":
+            catalog, answer = state.objects, DOUBT
+        else:
+            catalog, answer = self.serve(state.objects, request)
+        following = node.process.advance(node, answer)
+        ops = self._ops[at]
+        ghost = self._judge(
+            state.ghost,
+            ops[node.at] if node.is_first else None,
+            catalog,
+            tuple((ops[each.at], each) for each in following.finished),
+        )
+        if isinstance(ghost, Violation):
+            return ghost
+        if following.request is None:
+            following = node.process.end
+        last, switches = self._switched(state, at)
+        nodes = _with(state.nodes, at, following)
+        return State(catalog, flying, nodes, ghost, faults, last, switches)
+
+    def _arrive(self, state: State, at: int) -> State | Violation:
+        catalog, _ = self.serve(state.objects, state.flying[at])
+        ghost = self._judge(state.ghost, None, catalog, ())
+        if isinstance(ghost, Violation):
+            return ghost
+        flying = (*state.flying[:at], *state.flying[at + 1 :])
+        return state._replace(objects=catalog, flying=flying, ghost=ghost)
+
+    def _switched(self, state: State, at: int) -> tuple[int, int]:
+        if state.switches < 0:
+            return -1, -1
+        is_free = state.last in (-1, at) or state.nodes[state.last].request is None
+        return at, state.switches if is_free else state.switches - 1
+
+
+def _with(nodes: tuple[Node, ...], at: int, node: Node) -> tuple[Node, ...]:
+    return (*nodes[:at], node, *nodes[at + 1 :])

@@ -1,0 +1,108 @@
+"""What a reader would see in the objects of a catalog, at one moment.
+
+A table at a V1 location is what its marker says, with the files of its newest version; rows are
+what the register says. Content is told by its creator: every data file holds its writer's name.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import NamedTuple
+
+from tests.simulation.register import rows_of
+from tests.simulation.requests import Objects
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.manifest.rows import HOLD, MOVED, PURGING, STATE
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.store import Entry
+
+# Writers that do not look at markers sign with this; they add to what others made.
+UNAWARE = "zombie"
+# The newest version names a data file that is not there.
+BROKEN = "BROKEN"
+# A directory without a version that somebody has reserved.
+RESERVED = "reserved"
+TABLE = "t"
+OTHER = "u"
+
+
+class View(NamedTuple):
+    """A table at a V1 location: the state of its marker, its content, and how far it counted."""
+
+    kind: str
+    content: str | None
+    version: int
+    floor: int
+
+
+class Held(NamedTuple):
+    """A table in a directory of its own: where it is (a name, or the trash), and its content."""
+
+    place: str
+    content: str | None
+
+
+RowsView = frozenset[Held]
+
+
+def of_marker(objects: Objects) -> View:
+    """The table `t` at `t.lance`."""
+    body = objects.get(names.marker_key(TABLE))
+    present = _decoded(body) if body is not None else marker.ABSENT
+    content, version = content_at(objects, names.table_directory(TABLE))
+    return View(_kind(objects, present), content, version, present.floor)
+
+
+def _kind(objects: Objects, present: Marker) -> str:
+    if present.state is State.DELETED and present.hold:
+        return "held"
+    if present.state is State.MOVED:
+        row = rows_of(objects).get(OTHER)
+        if row is not None and row.metadata.get(MOVED) == present.nonce:
+            return "arrived"
+    return present.state.value
+
+
+def of_rows(objects: Objects) -> RowsView:
+    """Every table of the register."""
+    found = set()
+    for row in rows_of(objects).values():
+        place = row.object_id
+        if row.id[0] == names.TRASH:
+            place = "held" if HOLD in row.metadata else "trash"
+            if row.metadata[STATE] == PURGING:
+                place = "purging"
+        location = row.location or ""
+        # While it is purged, only the name of its directory still tells who made it.
+        content = location[0] if place == "purging" else content_at(objects, location)[0]
+        found.add(Held(place, content))
+    return frozenset(found)
+
+
+def content_at(objects: Objects, location: str) -> tuple[str | None, int]:
+    """Who made what the newest version holds, and its number."""
+    start = f"{location}/{names.VERSIONS_DIRECTORY}/"
+    newest = min((key for key in objects if key.startswith(start)), default=None)
+    if newest is None:
+        reserved = f"{location}/{names.RESERVATION}" in objects
+        return (RESERVED if reserved else None), 0
+    found = version_files.parse(Entry(newest, 0, 0))
+    assert found is not None
+    writers = [objects.get(key) for key in _files(objects[newest])]
+    if None in writers:
+        return BROKEN, found.version
+    told = [each.decode() for each in writers if each is not None]
+    aware = [each for each in told if not each.startswith(UNAWARE)]
+    return (aware or told)[0], found.version
+
+
+@lru_cache(maxsize=100_000)
+def _files(version: bytes) -> tuple[str, ...]:
+    return tuple(json.loads(version)["files"])
+
+
+@lru_cache(maxsize=100_000)
+def _decoded(body: bytes) -> Marker:
+    return marker.decode(body, "t.deleted")
