@@ -15,6 +15,7 @@ from tiltyard.errors import InvalidInputError
 DELIMITER = "$"
 RESERVED_PREFIX = "__"
 TRASH = "__trash"
+LIFTED = "__nested_markers_lifted"
 TABLE_SUFFIX = ".lance"
 MARKER_SUFFIX = ".deleted"
 RESERVATION = ".lance-reserved"

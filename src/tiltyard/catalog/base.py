@@ -107,7 +107,7 @@ class Catalog(Protocol):
 
 
 def no_such_table(table: TableId, hint: str | None = None) -> TableNotFoundError:
-    return TableNotFoundError(f"there is no table {names.display(table)}", hint=hint)
+    return TableNotFoundError(f"table {names.display(table)} was not found", hint=hint)
 
 
 def in_the_trash(deleted_at_ms: int, ttl_ms: int | None) -> str:

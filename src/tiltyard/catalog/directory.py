@@ -6,7 +6,9 @@ Two requests find one table: its directory and its marker.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -25,6 +27,10 @@ from tiltyard.errors import UnsupportedOperationError
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import AlreadyThere, Listing, Store, settle
 from tiltyard.world import World
+
+log = logging.getLogger(__name__)
+
+PROBING_THREADS = 32
 
 # How long after a purge a name can't be declared in directory mode.
 TOMBSTONE_MS = 24 * 60 * 60 * 1000
@@ -90,6 +96,7 @@ class DirectoryCatalog:
     def __init__(self, store: Store, world: World) -> None:
         self._store = store
         self._world = world
+        self._is_stamped = False
 
     def create_namespace(
         self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
@@ -104,14 +111,47 @@ class DirectoryCatalog:
         raise no_namespaces(namespace)
 
     def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
-        """One listing, whatever the number of tables."""
+        """One listing, whatever the number of tables.
+
+        In a catalog of Lance's own clients that was never migrated, tables may be hidden by a file
+        inside their directory: there, and only there, every directory is looked into.
+        """
         only_root(namespace)
         listing = self._store.list()
         hidden = {
             names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
         }
         found = (names.table_name(directory) for directory in listing.directories)
-        return sorted(name for name in found if name is not None and name not in hidden)
+        visible = sorted(name for name in found if name is not None and name not in hidden)
+        return visible if _is_lifted(listing) else self._without_nested(visible)
+
+    def _without_nested(self, tables: Sequence[str]) -> list[str]:
+        with ThreadPoolExecutor(PROBING_THREADS) as pool:
+            hidden = pool.map(self._is_hidden_by_peer, tables)
+            return [name for name, hides in zip(tables, hidden, strict=True) if not hides]
+
+    def _is_hidden_by_peer(self, name: str) -> bool:
+        inside = self._store.list(names.table_directory(name))
+        return Spot(name, inside, marker.ABSENT).hidden_by_peer
+
+    def stamp_if_new(self) -> None:
+        """A directory without tables has no nested markers: say so, once, before the first write.
+
+        One listing per process.
+        """
+        if self._is_stamped:
+            return
+        listing = self._store.list()
+        if not _is_lifted(listing):
+            if any(names.table_name(each) for each in listing.directories):
+                log.info("%s: run migrate() once, and a listing is one request", self._store.url)
+            else:
+                self.stamp()
+        self._is_stamped = True
+
+    def stamp(self) -> None:
+        """Note that no table is hidden by a nested marker alone."""
+        self._store.put(names.LIFTED, b"1")
 
     def list_all_tables(self) -> Sequence[str]:
         return self.list_tables(names.ROOT)
@@ -203,6 +243,10 @@ class DirectoryCatalog:
 
     def publish(self, table: Table) -> None:
         """The directory is the name, so committing its first version published it."""
+
+
+def _is_lifted(listing: Listing) -> bool:
+    return any(each.key == names.LIFTED for each in listing.objects)
 
 
 def only_root(namespace: NamespaceId) -> None:

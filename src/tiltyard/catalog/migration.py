@@ -1,24 +1,29 @@
 """From directories to rows: every V1 table gets a row in the manifest, in few commits.
 
-Nothing moves and nothing is hidden: a row of a V1 table is an index of it. Once all tables have
-one, the catalog can be opened with `dir_listing_enabled=false`.
+Nothing moves: a row of a V1 table is an index of it. Once all tables have one, the catalog can be
+opened with `dir_listing_enabled=false`. What Lance's own clients hid by a file inside a table's
+directory is lifted to a marker at the root, so that one listing shows it; then the catalog is
+stamped, and no listing looks inside a directory again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
 from tiltyard import names
+from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.marker import State
 from tiltyard.store import Store
+from tiltyard.world import World
 
 ROWS_PER_COMMIT = 10_000
 PROBING_THREADS = 32
@@ -28,6 +33,7 @@ class Action(StrEnum):
     """What a migration did with a directory, or would do."""
 
     ADDED = "added"
+    LIFTED = "lifted"
     PRESENT = "present"
     SKIPPED = "skipped"
 
@@ -46,9 +52,14 @@ class Migration:
     """Brings the tables of one directory into its manifest. A second run finds nothing to do."""
 
     def __init__(
-        self, store: Store, directory: DirectoryCatalog, manifest: ManifestCatalog
+        self,
+        store: Store,
+        world: World,
+        directory: DirectoryCatalog,
+        manifest: ManifestCatalog | None,
     ) -> None:
         self._store = store
+        self._world = world
         self._directory = directory
         self._manifest = manifest
 
@@ -57,16 +68,21 @@ class Migration:
     ) -> list[Migrated]:
         """One listing, one look at each table without a row, one commit per 10,000 of them."""
         candidates = [each for each in self._store.list().directories if _looks_like_v1(each)]
-        snapshot = self._manifest.read()
+        snapshot = EMPTY if self._manifest is None else self._manifest.read()
+        if not dry_run:
+            self._store.require_conditions()
         report: list[Migrated] = []
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
             judged = pool.map(lambda directory: self._judge(directory, snapshot), candidates)
             for chunk in _chunks(judged, ROWS_PER_COMMIT):
                 if not dry_run:
+                    self._lift([each for each in chunk if each.action is Action.LIFTED])
                     self._add([each for each in chunk if each.action is Action.ADDED])
                 report.extend(chunk)
                 if progress:
                     progress(len(report), len(candidates))
+        if not dry_run:
+            self._directory.stamp()
         return report
 
     def _judge(self, directory: str, snapshot: Snapshot) -> Migrated:
@@ -94,12 +110,26 @@ class Migration:
                 )
             )
         spot = self._directory.look((name,))
+        if spot.hidden_by_peer and not spot.marker.hides:
+            return verdict(Action.LIFTED, "it was deregistered by one of Lance's own clients")
         if spot.is_visible and (spot.has_versions or spot.is_reserved):
-            return verdict(Action.ADDED)
+            return verdict(Action.PRESENT if self._manifest is None else Action.ADDED)
         return verdict(Action.SKIPPED, why_hidden(spot) or "it holds no Lance table")
+
+    def _lift(self, tables: Sequence[Migrated]) -> None:
+        """Say at the root what the nested file says: from then on a listing shows it."""
+        for each in tables:
+            present = marker.read(self._store, each.table)
+            following = replace(
+                present.forgotten(),
+                state=State.DEREGISTERED,
+                generation=self._world.generation(),
+            )
+            marker.swap(self._store, each.table, present, following, self._world)
 
     def _add(self, tables: Sequence[Migrated]) -> None:
         if tables:
+            assert self._manifest is not None
             rows = (as_row(Table((each.table,), each.location)) for each in tables)
             self._manifest.submit(edits.all_of([edits.index_table(row) for row in rows]))
 

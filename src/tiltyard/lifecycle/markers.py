@@ -213,4 +213,4 @@ def persistently(change: Callable[[], T]) -> T:
 
 
 def not_there(name: str, present: Marker) -> TableNotFoundError:
-    return TableNotFoundError(f"there is no table '{name}'", hint=marker.why_hidden(present))
+    return TableNotFoundError(f"table '{name}' was not found", hint=marker.why_hidden(present))
