@@ -99,6 +99,19 @@ def test_a_compaction_and_a_clean_up_behind_our_back_change_nothing(
     _goes_on(lake, "t00", *FOREIGN)
 
 
+@pytest.mark.parametrize("leftover", [".tmpNaWFw9", "18446744073709551000.manifest#1"])
+def test_what_a_killed_writer_left_among_the_versions_hides_nothing(
+    lake: Catalog, pylance: Catalog, place: Place, leftover: str
+) -> None:
+    place.write(f"__manifest/_versions/{leftover}", b"")
+
+    for number, name in enumerate(FOREIGN, 1):
+        declare(pylance, "lake", name)
+        assert tables(lake, "lake") == ["t00", *FOREIGN[:number]]
+
+    _goes_on(lake, "t00", *FOREIGN)
+
+
 # -- clean-ups of old versions
 
 
