@@ -1,4 +1,4 @@
-"""A small shop: its products with made-up embeddings, its orders, its price list of last year."""
+"""A small shop: its products with made-up embeddings, its orders, its stock, its old prices."""
 
 from __future__ import annotations
 
@@ -53,3 +53,12 @@ def old_prices(goods: pa.Table) -> str:
     """The price list of last year, a table that nobody needs any more."""
     rows = zip(goods["sku"].to_pylist(), goods["price"].to_pylist(), strict=True)
     return "sku,price\n" + "".join(f"{sku},{price * 0.9:.2f}\n" for sku, price in rows)
+
+
+def stock(goods: pa.Table, counted_by: str) -> str:
+    """One person's count of the stock; no two people agree."""
+    random = np.random.default_rng(seed=len(counted_by))
+    skus = goods["sku"].to_pylist()[:3]
+    pieces = random.integers(2, 40, size=len(skus))
+    lines = (f"{sku},{count},{counted_by}\n" for sku, count in zip(skus, pieces, strict=True))
+    return "sku,pieces,counted_by\n" + "".join(lines)

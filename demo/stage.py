@@ -6,6 +6,8 @@ Everything fits into 80 columns and reads the same in a pipe.
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -19,6 +21,12 @@ from tiltyard.cli import main as tiltyard
 
 CATALOG = Path("demo-catalog")
 WIDTH = 80
+
+# A command in a process of its own, which loads everything first and then waits for the signal.
+_RACER = (
+    "import sys, tiltyard.namespace; from tiltyard.cli import main; "
+    "print(flush=True); sys.stdin.readline(); sys.exit(main(sys.argv[1:]))"
+)
 
 
 class Stage:
@@ -55,7 +63,7 @@ class Stage:
         self.say(f"The catalog is still in ./{CATALOG}. Look around in it:")
         commands = ("table list --all", "table head products", "--help")
         self._code(*(f".venv/bin/tiltyard --root {CATALOG} {each}" for each in commands))
-        self.say("Then read docs/getting-started.md; docs/on-disk-format.md is for the curious.")
+        self.say("Then read docs/getting-started.md. docs/on-disk-format.md is for the curious.")
         self._console.print()
 
     # -- deeds
@@ -71,12 +79,37 @@ class Stage:
 
     def python(self, *lines: str) -> None:
         """Show lines of Python and run them."""
-        goes_on = (" ", ")", "except")
+        goes_on = (" ", ")", "except")  # every other line begins a statement
         self._code(*(f"{'...' if line.startswith(goes_on) else '>>>'} {line}" for line in lines))
         printed = io.StringIO()
         with redirect_stdout(printed):
             exec("\n".join(lines), self.variables)
         self._print(printed)
+
+    def race(self, *commands: Sequence[str]) -> None:
+        """Show tiltyard commands, run them in as many processes at the same moment."""
+        self._code(*(f"$ tiltyard {' '.join(map(self._short, each))} &" for each in commands))
+        racers = [
+            subprocess.Popen(
+                [sys.executable, "-c", _RACER, *each],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for each in commands
+        ]
+        for racer in racers:
+            assert racer.stdout is not None
+            racer.stdout.readline()
+        for racer in racers:
+            assert racer.stdin is not None
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        said = [racer.communicate()[0].strip() for racer in racers]
+        statuses = sorted(racer.returncode for racer in racers)
+        assert statuses == [0, *[5] * (len(racers) - 1)], (statuses, said)
+        self._indented("\n".join(said).splitlines())
 
     def directory(self) -> None:
         """Show what lies in the catalog's directory, one level deep."""

@@ -71,19 +71,56 @@ def _search(stage: Stage) -> None:
 def _nest(stage: Stage) -> None:
     stage.say("Namespaces are folders for tables, as deep as you like. A dot separates the parts.")
     stage.shell("ns", "create", "archive", "--set", "owner=accounting")
-    stage.say("A table moves into one by being renamed. Its bytes stay where they are.")
-    stage.shell("table", "rename", "orders", "archive.orders_2025")
+    stage.shell("ns", "create", "archive.2025")
+    stage.say("A table moves into one by being renamed, whatever its size: its bytes stay.")
+    stage.shell("table", "rename", "orders", "archive.2025.orders")
     stage.shell("table", "list", "--all")
+
+
+def _race(stage: Stage) -> None:
+    stage.say(
+        "Ada and Grace have both counted the stock, and both create the table at the same moment, "
+        "from two programs that know nothing of each other:"
+    )
+    for person in ("Ada", "Grace"):
+        (stage.files / f"{person.lower()}.csv").write_text(
+            goods.stock(stage.variables["products"], person)
+        )
+    stage.race(
+        ("table", "create", "stock", str(stage.files / "ada.csv")),
+        ("table", "create", "stock", str(stage.files / "grace.csv")),
+    )
+    stage.say(
+        "One of them wins, the other is told, and the table holds the winner's count and nothing "
+        "else. No server decided this: the catalog's files did."
+    )
+    stage.shell("table", "head", "stock")
 
 
 def _drop(stage: Stage) -> None:
-    stage.say("The old price list can go. This is the directory before …")
+    stage.say(
+        "The old price list can go. This is the directory before. __manifest is a table too, with "
+        "a row for every name; orders.deleted notes that orders.lance goes by another name now."
+    )
     stage.directory()
     stage.say("A person would be asked to type the table's name; a script says --yes.")
     stage.shell("table", "drop", "old_prices", "--yes")
-    stage.say("… and after:")
+    stage.say("And after:")
     stage.directory()
-    stage.shell("table", "list", "--all")
+
+
+def _leave(stage: Stage) -> None:
+    stage.say(
+        "What lies in the directory is plain Lance. Without tiltyard, its tables can still be "
+        "opened by their paths, and come out as Arrow tables, which pandas, Polars, DuckDB and "
+        "Spark read as they are:"
+    )
+    stage.python(
+        f'plain = lance.dataset("{CATALOG}/products.lance")',
+        "lamps = plain.to_table(filter=\"kind = 'lamp' AND price < 30\")",
+        'print(type(lamps), lamps.num_rows, "rows")',
+        'print(*lamps["name"].to_pylist(), sep="\\n")',
+    )
 
 
 def _fail(stage: Stage) -> None:
@@ -106,6 +143,8 @@ STEPS = (
     Step("Look around", _look),
     Step("Find things that are alike", _search),
     Step("Put tables into namespaces", _nest),
+    Step("Two programs, one name", _race),
     Step("Drop a table", _drop),
     Step("When something is wrong", _fail),
+    Step("It is all plain Lance", _leave),
 )

@@ -146,7 +146,43 @@ def test_config_show_tells_where_each_value_comes_from(tiltyard: Tiltyard, tmp_p
     assert found["vend_input_storage_options"] == ("false", "default")
 
 
-def test_config_show_keeps_secrets(tiltyard: Tiltyard) -> None:
-    shown = tiltyard("config", "show", "-p", "storage.secret_access_key=hunter22")
-    assert "secret_access_key" in shown.out
-    assert "hunter22" not in shown.out + shown.err
+SECRETS = {
+    "storage.secret_access_key": "hunter22",
+    "storage.access_key_id": "AKIAHUNTER",
+    "storage.session_token": "tok-hunter",
+    "storage.azure_storage_access_key": "azure-hunter==",
+    "storage.azure_storage_sas_token": "sig-hunter",
+    "storage.google_service_account_key": '{"private":"hunter"}',
+    "storage.proxy_url": "http://hunter:hunter22@proxy",
+}
+
+
+@pytest.mark.parametrize("format", ["table", "json", "jsonl", "csv"])
+def test_config_show_keeps_secrets(tiltyard: Tiltyard, format: str) -> None:
+    given = [each for pair in SECRETS.items() for each in ("-p", "=".join(pair))]
+    shown = tiltyard("config", "show", *given, "-o", format)
+    assert shown.status == 0
+    assert all(name in shown.out for name in SECRETS)
+    assert "hunter" not in (shown.out + shown.err).lower()
+
+
+def test_config_show_does_not_take_another_value_for_a_secret(tiltyard: Tiltyard) -> None:
+    shown = tiltyard("config", "show", "-p", "storage.secret_access_key=false", "-o", "csv")
+    assert "storage.secret_access_key,***,-p" in shown.lines
+    assert "manifest_enabled,false,--mode" in shown.lines
+
+
+def test_config_show_is_the_same_for_people(tiltyard: Tiltyard, tmp_path: Path) -> None:
+    given = ("-p", "storage.region=eu", "-p", "storage.secret_access_key=hunter22")
+    shown = tiltyard("config", "show", *given).out.replace(str(tmp_path), "")
+    assert [line.split() for line in shown.splitlines()[2:]] == [
+        ["commit_retries", "30", "default"],
+        ["dir_listing_enabled", "true", "--mode"],
+        ["inline_optimization_enabled", "false", "default"],
+        ["manifest_enabled", "false", "--mode"],
+        ["max_staleness", "0.0", "default"],
+        ["root", "/lake", "TILTYARD_ROOT"],
+        ["storage.region", "eu", "-p"],
+        ["storage.secret_access_key", "***", "-p"],
+        ["vend_input_storage_options", "false", "default"],
+    ]

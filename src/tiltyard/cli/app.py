@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, ns, table
-from tiltyard.cli.call import Options, shared_parameters
+from tiltyard.cli import config, failures, migrate, ns, table
+from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
 
@@ -36,6 +36,7 @@ app = typer.Typer(
 app.add_typer(table.app, name="table")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
+verb(app, "migrate")(migrate.migrate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

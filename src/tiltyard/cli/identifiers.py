@@ -34,6 +34,17 @@ def parse(text: str | None) -> list[str]:
     return parts
 
 
+def parse_all(texts: Sequence[str]) -> list[list[str]]:
+    """Several ids, none of them twice."""
+    found: list[list[str]] = []
+    for text in texts:
+        identifier = parse(text)
+        if identifier in found:
+            raise UsageError(f"{text} is named twice")
+        found.append(identifier)
+    return found
+
+
 def shown(parts: Sequence[str]) -> str:
     """An id in the form that `parse` reads."""
     return ".".join(map(_quoted, parts))

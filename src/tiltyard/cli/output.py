@@ -61,10 +61,33 @@ class Output(ABC):
     def done(self, sentence: str, result: Row) -> None:
         """Tell of a change: the sentence to people, the result to programs."""
 
+    @abstractmethod
+    def summary(
+        self,
+        sentence: str,
+        fields: Sequence[Field],
+        rows: Sequence[Row],
+        noteworthy: Sequence[Row] = (),
+    ) -> None:
+        """Tell of many things: the sentence and the noteworthy ones to people, all to programs."""
+
     def say(self, sentence: str) -> None:
         """Tell people something beside the data."""
         if not self._quiet:
             print(sentence, file=sys.stderr)
+
+
+class ExactOutput(Output):
+    """For programs, which want every row and no sentence."""
+
+    def summary(
+        self,
+        sentence: str,
+        fields: Sequence[Field],
+        rows: Sequence[Row],
+        noteworthy: Sequence[Row] = (),
+    ) -> None:
+        self.rows(fields, rows)
 
 
 class ConsoleOutput(Output):
@@ -100,6 +123,17 @@ class ConsoleOutput(Output):
     def done(self, sentence: str, result: Row) -> None:
         self.say(sentence)
 
+    def summary(
+        self,
+        sentence: str,
+        fields: Sequence[Field],
+        rows: Sequence[Row],
+        noteworthy: Sequence[Row] = (),
+    ) -> None:
+        if noteworthy:
+            self._table(fields, noteworthy)
+        self.say(sentence)
+
     def _table(self, fields: Sequence[Field], rows: Sequence[Row], none: str = "") -> None:
         from rich import box
         from rich.table import Table
@@ -120,7 +154,7 @@ class ConsoleOutput(Output):
         self._console.print(table)
 
 
-class JsonOutput(Output):
+class JsonOutput(ExactOutput):
     """One JSON document: a list of rows, or one object."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:
@@ -136,7 +170,7 @@ class JsonOutput(Output):
         print(json.dumps(_exact(value), indent=2, ensure_ascii=False))
 
 
-class JsonLinesOutput(Output):
+class JsonLinesOutput(ExactOutput):
     """One JSON object per line, each printed as soon as it is there."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:
@@ -153,7 +187,7 @@ class JsonLinesOutput(Output):
         print(json.dumps(_exact(value), ensure_ascii=False))
 
 
-class CsvOutput(Output):
+class CsvOutput(ExactOutput):
     """A header and lines; a value with a structure of its own is JSON in its cell."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:

@@ -10,20 +10,19 @@ from tiltyard.cli import identifiers, words
 from tiltyard.cli.call import Call
 
 if TYPE_CHECKING:
+    import lance
     import pyarrow as pa
     from lance_namespace import DescribeTableResponse
 
 
 def count_rows(call: Call, identifier: Sequence[str]) -> int:
     """How many rows the latest version has."""
-    dataset = _opened(call, identifier, _described_with_data(call, identifier))
-    return int(dataset.count_rows())
+    return _opened(call, identifier).count_rows()
 
 
 def first_rows(call: Call, identifier: Sequence[str], limit: int) -> pa.Table:
     """The first rows of the latest version."""
-    dataset = _opened(call, identifier, _described_with_data(call, identifier))
-    return dataset.to_table(limit=limit)
+    return _opened(call, identifier).to_table(limit=limit)
 
 
 def everything_about(call: Call, identifier: Sequence[str]) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def everything_about(call: Call, identifier: Sequence[str]) -> dict[str, Any]:
     }
     if answer.is_only_declared:
         return found
-    dataset = _opened(call, identifier, answer)
+    dataset = call.catalog.open_table(identifier)
     latest: Any = dataset.get_version()
     modified: datetime = latest["timestamp"]
     return found | {
@@ -63,25 +62,13 @@ def _described(call: Call, identifier: Sequence[str]) -> DescribeTableResponse:
     )
 
 
-def _described_with_data(call: Call, identifier: Sequence[str]) -> DescribeTableResponse:
+def _opened(call: Call, identifier: Sequence[str]) -> lance.LanceDataset:
     from tiltyard.errors import TableVersionNotFoundError
 
-    answer = _described(call, identifier)
-    if answer.is_only_declared:
+    if _described(call, identifier).is_only_declared:
         shown = identifiers.shown(identifier)
         raise TableVersionNotFoundError(
             f"table '{shown}' is declared and holds no data yet",
             hint=f"tiltyard table create {shown} FILE writes its first version",
         )
-    return answer
-
-
-def _opened(call: Call, identifier: Sequence[str], answer: DescribeTableResponse) -> Any:
-    """The table as a Lance dataset, a type that only the rooms below may name."""
-    from tiltyard.catalog.base import Table
-    from tiltyard.catalog.pylance import Lance
-    from tiltyard.names import relative_location
-    from tiltyard.tables.describe import open_at
-
-    location = relative_location(call.settings.root, answer.location or "")
-    return open_at(Lance(call.settings), Table(tuple(identifier), location))
+    return call.catalog.open_table(identifier)

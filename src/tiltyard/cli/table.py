@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +11,16 @@ import typer
 
 from tiltyard.cli import files, identifiers, reading, words
 from tiltyard.cli.call import Call, parse_pairs, verb
-from tiltyard.cli.confirm import confirm
-from tiltyard.cli.failures import Exit
+from tiltyard.cli.confirm import confirm, confirm_all
+from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.output import Field
 
 app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
+Names = Annotated[
+    list[str], typer.Argument(metavar="TABLE", help='Their ids: name, prod.name, prod."a.b".')
+]
 Properties = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A property to keep. May be repeated."),
@@ -165,36 +169,47 @@ def create(
 
 
 @verb(app, "declare")
-def declare(call: Call, table: Name, set_: Properties = None) -> None:
-    """Reserve the name of a table to be written later."""
+def declare(call: Call, tables: Names, set_: Properties = None) -> None:
+    """Reserve the names of tables to be written later.
+
+    Where the catalog has a manifest, several names are reserved in one commit.
+    """
     from lance_namespace import DeclareTableRequest
 
-    identifier = identifiers.parse(table)
+    wanted = identifiers.parse_all(tables)
     properties = parse_pairs(set_, "--set") or None
-    answer = call.catalog.declare_table(DeclareTableRequest(id=identifier, properties=properties))
-    result = {"table": identifiers.shown(identifier), "location": answer.location}
-    call.out.done(f"Declared table {result['table']} at {answer.location}.", result)
+    answers = call.catalog.declare_tables(
+        [DeclareTableRequest(id=each, properties=properties) for each in wanted]
+    )
+    done = [(each, answer.location) for each, answer in zip(wanted, answers, strict=True)]
+    _tell(call, "Declared table {table} at {location}.", done)
 
 
 @verb(app, "drop")
 def drop(
     call: Call,
-    table: Name,
+    tables: Names,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Drop a table.
+    """Drop tables.
 
-    On a terminal you are asked to type its name.
+    On a terminal you are asked to type the table's name, or the number of several.
     """
     from lance_namespace import DropTableRequest, TableExistsRequest
 
-    identifier = identifiers.parse(table)
-    if not yes:  # ask about a table that is there, or say at once that it is not
-        call.catalog.table_exists(TableExistsRequest(id=identifier))
-    confirm(call, "drop table", table, yes=yes)
-    answer = call.catalog.drop_table(DropTableRequest(id=identifier))
-    result = {"table": identifiers.shown(identifier), "location": answer.location}
-    call.out.done(f"Dropped table {result['table']}.", result)
+    wanted = identifiers.parse_all(tables)
+    if not yes:  # ask about tables that are there, or say at once that one is not
+        for each in wanted:
+            call.catalog.table_exists(TableExistsRequest(id=each))
+    requests = [DropTableRequest(id=each) for each in wanted]
+    if len(requests) == 1:
+        confirm(call, "drop table", tables[0], yes=yes)
+        answers = [call.catalog.drop_table(requests[0])]
+    else:
+        confirm_all(call, "drop tables", tables, yes=yes)
+        answers = call.catalog.drop_tables(requests)
+    done = [(each, answer.location) for each, answer in zip(wanted, answers, strict=True)]
+    _tell(call, "Dropped table {table}.", done)
 
 
 @verb(app, "rename")
@@ -216,26 +231,35 @@ def rename(
 @verb(app, "register")
 def register(
     call: Call,
-    table: Name,
-    location: Annotated[str, typer.Argument(help="A directory below the root: name.lance.")],
+    pairs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE LOCATION",
+            help="An id, and a directory below the root like name.lance; or several such pairs.",
+        ),
+    ],
     mode: Annotated[
         RegisterMode, typer.Option("--mode", help="What to do if the name is taken.")
     ] = RegisterMode.CREATE,
     set_: Properties = None,
 ) -> None:
-    """Add a table that lies in the catalog's directory."""
+    """Add tables that lie in the catalog's directory."""
     from lance_namespace import RegisterTableRequest
 
-    identifier = identifiers.parse(table)
-    request = RegisterTableRequest(
-        id=identifier,
-        location=location,
-        mode=mode.value,
-        properties=parse_pairs(set_, "--set") or None,
+    if len(pairs) % 2:
+        raise UsageError(
+            f"{pairs[-1]} has no location", "after each table comes the directory that it lies in"
+        )
+    wanted = identifiers.parse_all(pairs[::2])
+    properties = parse_pairs(set_, "--set") or None
+    answers = call.catalog.register_tables(
+        [
+            RegisterTableRequest(id=each, location=location, mode=mode.value, properties=properties)
+            for each, location in zip(wanted, pairs[1::2], strict=True)
+        ]
     )
-    answer = call.catalog.register_table(request)
-    result = {"table": identifiers.shown(identifier), "location": answer.location}
-    call.out.done(f"Registered table {result['table']} at {answer.location}.", result)
+    done = [(each, answer.location) for each, answer in zip(wanted, answers, strict=True)]
+    _tell(call, "Registered table {table} at {location}.", done)
 
 
 @verb(app, "deregister")
@@ -249,3 +273,10 @@ def deregister(call: Call, table: Name) -> None:
     call.out.done(
         f"Deregistered table {result['table']}; its data stays at {answer.location}.", result
     )
+
+
+def _tell(call: Call, sentence: str, done: Sequence[tuple[Sequence[str], str | None]]) -> None:
+    """One line for each table, and one row: for a single one too, so that scripts find one form."""
+    rows = [{"table": identifiers.shown(each), "location": location} for each, location in done]
+    lines = "\n".join(sentence.format(**row) for row in rows)
+    call.out.summary(lines, [Field("table"), Field("location")], rows)

@@ -80,6 +80,7 @@ class ManifestCatalog:
                     raise InvalidInputError(f"property {key!r} is reserved at the root")
             if not self._table.exists():
                 self._table.create()
+            self._table.read_for_writing()  # refuses a catalog that we must not write to
             kept = self.describe_namespace(names.ROOT)
             self._table.update_metadata({**dict.fromkeys(kept), **properties})
         return self.describe_namespace(names.ROOT)

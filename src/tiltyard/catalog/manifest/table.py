@@ -93,7 +93,8 @@ class ManifestTable:
             checked_ns = time.monotonic_ns()
             newest = self._store.first(_VERSIONS)
             state = self._state
-            if state and state.newest == newest:
+            # A file that a killed writer left may come first for good, and then proves nothing.
+            if state and state.newest == newest and (newest is None or _version_of(newest)):
                 self._state = replace(state, checked_ns=checked_ns)
                 return state
             with self._lock:
