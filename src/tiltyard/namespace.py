@@ -31,7 +31,6 @@ from tiltyard.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
     TableNotFoundError,
-    UnsupportedOperationError,
     translate,
 )
 from tiltyard.lifecycle.creation import Creation
@@ -70,7 +69,7 @@ class DropMode(StrEnum):
     SKIP = "skip"
 
 
-def _says(doing: str, *, writes: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def _says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Name what a method does; errors of pylance and the store leave it as ours, with that name.
 
     lancedb hands requests over as dicts; they become the model that the method takes.
@@ -85,8 +84,6 @@ def _says(doing: str, *, writes: bool = False) -> Callable[[Callable[P, T]], Cal
                 given: Any = (args[0], kind.model_validate(args[1]), *args[2:])
                 return guarded(*given, **kwargs)
             try:
-                if writes:
-                    args[0]._before_writing()  # type: ignore[attr-defined]
                 return method(*args, **kwargs)
             except (OSError, ValueError, RuntimeError, Outcome) as error:
                 namespace, request = args[0], args[1] if len(args) > 1 else None
@@ -111,7 +108,7 @@ class DirectoryNamespace(api.LanceNamespace):
         self._world = WORLD
         self._store = open_store(self._settings)
         self._lance = Lance(self._settings)
-        directory = self._directory = DirectoryCatalog(self._store, self._world)
+        directory = DirectoryCatalog(self._store, self._world)
         manifest = self._open_manifest() if self._settings.manifest_enabled else None
         self._catalog: Catalog = directory
         if manifest is not None:
@@ -140,12 +137,6 @@ class DirectoryNamespace(api.LanceNamespace):
         )
         self._creation = Creation(self._store, self._world, self._catalog, files, revival, Retry())
         self._migration = Migration(self._store, self._world, directory, manifest)
-
-    def _before_writing(self) -> None:
-        """Find out what has to be known before anything is changed; once per process."""
-        self._store.require_conditions()
-        if self._settings.dir_listing_enabled:
-            self._directory.stamp_if_new()
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(attempts=self._settings.commit_retries, first_pause=0.01)
@@ -186,14 +177,14 @@ class DirectoryNamespace(api.LanceNamespace):
         self._catalog.describe_namespace(names.parse_namespace_id(request.id))
         return api.NamespaceExistsResponse()
 
-    @_says("create namespace", writes=True)
+    @_says("create namespace")
     def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
         namespace = names.parse_namespace_id(request.id)
         mode = _choice(CreateMode, request.mode, "create mode")
         kept = self._catalog.create_namespace(namespace, mode, request.properties or {})
         return api.CreateNamespaceResponse(properties=dict(kept))
 
-    @_says("drop namespace", writes=True)
+    @_says("drop namespace")
     def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
         namespace = names.parse_namespace_id(request.id)
         mode = _choice(DropMode, request.mode, "drop mode")
@@ -278,7 +269,7 @@ class DirectoryNamespace(api.LanceNamespace):
         """Reserve a name without data. V1 three requests, V2 five."""
         return self.declare_tables([request])[0]
 
-    @_says("declare tables", writes=True)
+    @_says("declare tables")
     def declare_tables(
         self, requests: Sequence[api.DeclareTableRequest]
     ) -> list[api.DeclareTableResponse]:
@@ -311,7 +302,7 @@ class DirectoryNamespace(api.LanceNamespace):
                 hint="leave it out, or write the table and register it",
             )
 
-    @_says("create table", writes=True)
+    @_says("create table")
     def create_table(
         self, request: api.CreateTableRequest, request_data: bytes
     ) -> api.CreateTableResponse:
@@ -333,7 +324,7 @@ class DirectoryNamespace(api.LanceNamespace):
         """Give a name to a Lance table that lies inside the root and has none."""
         return self.register_tables([request])[0]
 
-    @_says("register tables", writes=True)
+    @_says("register tables")
     def register_tables(
         self, requests: Sequence[api.RegisterTableRequest]
     ) -> list[api.RegisterTableResponse]:
@@ -352,7 +343,7 @@ class DirectoryNamespace(api.LanceNamespace):
             for table in self._registrar.register_all(wanted)
         ]
 
-    @_says("deregister table", writes=True)
+    @_says("deregister table")
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
@@ -361,7 +352,7 @@ class DirectoryNamespace(api.LanceNamespace):
             id=list(identifier), location=self._uri(table), properties=_properties(table)
         )
 
-    @_says("drop table", writes=True)
+    @_says("drop table")
     def drop_table(
         self, request: api.DropTableRequest, *, ttl: Duration = None, reason: str | None = None
     ) -> api.DropTableResponse:
@@ -374,7 +365,7 @@ class DirectoryNamespace(api.LanceNamespace):
         terms = self._terms(identifier[:-1], ttl, reason)
         return self._dropped(self._lives.drop(identifier, terms))
 
-    @_says("drop tables", writes=True)
+    @_says("drop tables")
     def drop_tables(
         self,
         requests: Sequence[api.DropTableRequest],
@@ -394,7 +385,7 @@ class DirectoryNamespace(api.LanceNamespace):
             id=list(table.id), location=self._uri(table), properties=_properties(table)
         )
 
-    @_says("rename table", writes=True)
+    @_says("rename table")
     def rename_table(self, request: api.RenameTableRequest) -> api.RenameTableResponse:
         """Give a table another name, in another namespace too. Its bytes do not move."""
         identifier = names.parse_table_id(request.id)
@@ -407,7 +398,7 @@ class DirectoryNamespace(api.LanceNamespace):
 
     # -- the trash
 
-    @_says("undrop table", writes=True)
+    @_says("undrop table")
     def undrop_table(
         self,
         id: Sequence[str],
@@ -447,7 +438,7 @@ class DirectoryNamespace(api.LanceNamespace):
         """
         return self._purge.purgable(_aware(deleted_before))
 
-    @_says("purge table", writes=True)
+    @_says("purge table")
     def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
         """Delete a dropped table for good, whether or not its time has come."""
         self._store.require_conditions()
@@ -477,28 +468,28 @@ class DirectoryNamespace(api.LanceNamespace):
         tables = None if ids is None else [names.parse_table_id(each) for each in ids]
         return self._purge.plan(tables, _aware(deleted_before))
 
-    @_says("apply a purge to", writes=True)
+    @_says("apply a purge to")
     def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
         self._store.require_conditions()
         return self._purge.apply(plan, progress)
 
-    @_says("hold table", writes=True)
+    @_says("hold table")
     def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
         """Keep a dropped table from being purged until it is released."""
         return self._lives.hold(names.parse_table_id(id), True, generation)
 
-    @_says("release table", writes=True)
+    @_says("release table")
     def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
         """Let a held table go again, when its time has come."""
         return self._lives.hold(names.parse_table_id(id), False, generation)
 
-    @_says("protect table", writes=True)
+    @_says("protect table")
     def protect_table(self, id: Sequence[str]) -> None:
         """Keep a table from being dropped until it is unprotected."""
         self._lives.protect(names.parse_table_id(id), True)
 
-    @_says("unprotect table", writes=True)
+    @_says("unprotect table")
     def unprotect_table(self, id: Sequence[str]) -> None:
         """Allow a protected table to be dropped."""
         self._lives.protect(names.parse_table_id(id), False)

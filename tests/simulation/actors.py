@@ -6,12 +6,13 @@ the manifest, and a world of its own: a clock that may go wrong, and names that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tests.simulation.files import PlainFiles
-from tests.simulation.process import Ask, Operation
+from tests.simulation.process import Ask, Build
 from tests.simulation.register import Register
 from tests.simulation.store import ScheduledStore
 from tests.simulation.views import OTHER, TABLE, UNAWARE
@@ -37,16 +38,16 @@ TERMS = DropTerms(ttl_ms=1_000, by="actor")
 NO_WAIT = Retry(attempts=4, sleep=lambda _: None, dice=lambda: 0.5)
 
 
-def world_of(letter: str, skew_ms: int = 0) -> World:
-    """Tokens begin with the letter of their actor, so that a trace tells whose they are."""
-    count = 0
+class Tokens:
+    """Names that only one actor chooses. They begin with its letter: a trace tells whose they are."""
 
-    def token(digits: int) -> str:
-        nonlocal count
-        count += 1
-        return f"{letter}{count:0{digits - 1}x}"
+    def __init__(self, letter: str) -> None:
+        self.used = 0
+        self._letter = letter
 
-    return World(lambda: EPOCH_MS + skew_ms, token)
+    def __call__(self, digits: int) -> str:
+        self.used += 1
+        return f"{self._letter}{self.used:0{digits - 1}x}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Code:
     marker_purge: type[MarkerPurge] = MarkerPurge
     files: type[PlainFiles] = PlainFiles
     purge: type[Purge] = Purge
-    world: Callable[[str, int], World] = field(default=world_of)
+    tokens: Callable[[str], Tokens] = Tokens
 
 
 class Kit:
@@ -67,7 +68,8 @@ class Kit:
     def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int = 0) -> None:
         self.letter = letter
         self.store = ScheduledStore(ask)
-        self.world = code.world(letter, skew_ms)
+        self.tokens = code.tokens(letter)
+        self.world = World(lambda: EPOCH_MS + skew_ms, self.tokens)
         self.files = code.files(self.store, self.world)
         self.revival = code.revival(self.store, self.world, self.files, patience_ms=0)
         self.markers = code.markers(self.store, self.world, self.revival)
@@ -177,13 +179,18 @@ ROW_VERBS: dict[str, Verb] = {
 }
 
 
+class Script:
+    """An actor that does some verbs, one after the other."""
+
+    def __init__(self, kit: Kit, verbs: Sequence[Verb]) -> None:
+        self._kit = kit
+        self.operations = [partial(verb, kit) for verb in verbs]
+
+    def memory(self) -> Hashable:
+        return self._kit.tokens.used
+
+
 def build(
     letter: str, verbs: Sequence[str], table: dict[str, Verb], code: Code, skew_ms: int = 0
-) -> Callable[[Ask], Sequence[Operation]]:
-    """An actor that does these verbs, one after the other."""
-
-    def make(ask: Ask) -> Sequence[Operation]:
-        kit = Kit(letter, ask, code, skew_ms)
-        return [lambda verb=verb: table[verb](kit) for verb in verbs]
-
-    return make
+) -> Build:
+    return lambda ask: Script(Kit(letter, ask, code, skew_ms), [table[verb] for verb in verbs])

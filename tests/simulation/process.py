@@ -1,19 +1,21 @@
-"""Actors as trees. An actor's code runs in a greenlet that pauses at each request; what it asks next
-depends on nothing but the answers it got, so each history of answers is run once and remembered.
+"""Actors as graphs. An actor's code runs in a greenlet that pauses at each request; what it asks
+next depends on nothing but the answers it got, so each history of answers is run once and
+remembered, and histories that leave the actor knowing the same are one position.
 
-That makes an actor's position a value: the explorer goes back to it as often as it likes, and runs
-the code only where no search has been before.
+The explorer goes back to a position as often as it likes, and runs the code only where no search
+has been before.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import greenlet
 
+from tests.simulation import frames
 from tests.simulation.requests import DOUBT, Answer, Request
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError, TiltyardError
 
@@ -23,6 +25,18 @@ MOST_PAUSED = 4_000
 
 Ask = Callable[[Request], Answer]
 Operation = Callable[[], object]
+
+
+class Actor(Protocol):
+    """What a process runs."""
+
+    operations: Sequence[Operation]
+
+    def memory(self) -> Hashable:
+        """Whatever of its state is in no variable of a frame: how many tokens it has used up."""
+
+
+Build = Callable[[Ask], Actor]
 
 
 class Finished(NamedTuple):
@@ -39,59 +53,56 @@ class Finished(NamedTuple):
 
 @dataclass(eq=False)
 class Node:
-    """One history of answers: the request that follows from it, None if the actor is done."""
+    """One position of an actor: the request that it waits for, None if it is done."""
 
     process: Process
-    parent: Node | None = None
-    answer: Answer | None = None
+    history: tuple[Answer, ...] = ()
     request: Request | None = None
     at: int = 0
     is_first: bool = True
-    finished: tuple[Finished, ...] = ()
-    children: dict[Answer, Node] = field(default_factory=dict)
+    following: dict[Answer, tuple[Node, tuple[Finished, ...]]] = field(default_factory=dict)
 
 
 class Process:
     """One actor: a list of operations, done one after the other."""
 
-    def __init__(self, name: str, build: Callable[[Ask], Sequence[Operation]]) -> None:
+    def __init__(self, name: str, build: Build, *, merges: bool = True) -> None:
         self.name = name
-        self.runs = 0
-        self._build = build
-        self._paused: OrderedDict[Node, _Run] = OrderedDict()
         self.end = Node(self)
-        run = _Run(self._build)
-        self.root = Node(self)
-        self._arrive(self.root, run, run.start())
+        self._build = build
+        self._merges = merges
+        self._paused: OrderedDict[Node, _Run] = OrderedDict()
+        self._nodes: dict[Hashable, Node] = {}
+        run = _Run(build)
+        self.root = self._node(run, run.start(), ())
 
-    def advance(self, node: Node, answer: Answer) -> Node:
-        """Where the actor is once it has heard the answer."""
-        known = node.children.get(answer)
+    def advance(self, node: Node, answer: Answer) -> tuple[Node, tuple[Finished, ...]]:
+        """Where the actor is once it has heard the answer, and what it has finished with that."""
+        known = node.following.get(answer)
         if known is None:
             run = self._paused.pop(node, None) or self._run_to(node)
-            known = node.children[answer] = Node(self, node, answer)
-            self._arrive(known, run, run.resume(answer))
+            request = run.resume(answer)
+            known = (self._node(run, request, (*node.history, answer)), run.take_finished())
+            node.following[answer] = known
         return known
 
-    def _arrive(self, node: Node, run: _Run, request: Request | None) -> None:
-        node.request = request
-        node.at, node.is_first = run.at, run.is_first
-        node.finished = run.take_finished()
-        if request is not None:
+    def _node(self, run: _Run, request: Request | None, history: tuple[Answer, ...]) -> Node:
+        if request is None:
+            return self.end
+        key: Hashable = (request, run.position()) if self._merges else history
+        node = self._nodes.get(key)
+        if node is None:
+            node = Node(self, history, request, run.at, run.is_first)
+            self._nodes[key] = node
             self._paused[node] = run
             if len(self._paused) > MOST_PAUSED:
                 self._paused.popitem(last=False)
+        return node
 
     def _run_to(self, node: Node) -> _Run:
-        answers = []
-        while node.parent is not None:
-            answers.append(node.answer)
-            node = node.parent
         run = _Run(self._build)
         run.start()
-        self.runs += 1
-        for answer in reversed(answers):
-            assert answer is not None
+        for answer in node.history:
             run.resume(answer)
         run.take_finished()
         return run
@@ -100,13 +111,17 @@ class Process:
 class _Run:
     """The code of an actor, being run."""
 
-    def __init__(self, build: Callable[[Ask], Sequence[Operation]]) -> None:
+    def __init__(self, build: Build) -> None:
         self.at = 0
         self.is_first = True
         self._finished: list[Finished] = []
         self._doubtful = False
-        self._operations = build(self._ask)
+        self._actor = build(self._ask)
         self._greenlet = greenlet.greenlet(self._work)
+
+    def position(self) -> Hashable:
+        known = (self.at, self.is_first, self._doubtful, self._actor.memory())
+        return known, frames.position(self._greenlet.gr_frame)
 
     def start(self) -> Request | None:
         return self._until_next(None)
@@ -132,18 +147,23 @@ class _Run:
         return answer
 
     def _work(self, _: Any) -> None:
-        for at, operation in enumerate(self._operations):
+        for at, operation in enumerate(self._actor.operations):
             self.at, self.is_first, self._doubtful = at, True, False
-            self._finished.append(self._judge(at, operation))
+            self._finished.append(_judged(at, operation, self))
 
-    def _judge(self, at: int, operation: Operation) -> Finished:
-        try:
-            return Finished(at, "ok", str(operation()))
-        except (ConcurrentModificationError, ServiceUnavailableError) as error:
-            return Finished(at, "unknown", f"{type(error).__name__}: {error.message}")
-        except TiltyardError as error:
-            # An answer was lost on the way: the refusal may be about the actor's own doing.
-            verdict = "unknown" if self._doubtful else "refused"
-            return Finished(at, verdict, f"{type(error).__name__}: {error.message}")
-        except Exception as error:
-            return Finished(at, "untyped", f"{type(error).__name__}: {error}")
+    @property
+    def is_doubtful(self) -> bool:
+        return self._doubtful
+
+
+def _judged(at: int, operation: Operation, run: _Run) -> Finished:
+    try:
+        return Finished(at, "ok", str(operation()))
+    except (ConcurrentModificationError, ServiceUnavailableError) as error:
+        return Finished(at, "unknown", f"{type(error).__name__}: {error.message}")
+    except TiltyardError as error:
+        # An answer was lost on the way: the refusal may be about the actor's own doing.
+        verdict = "unknown" if run.is_doubtful else "refused"
+        return Finished(at, verdict, f"{type(error).__name__}: {error.message}")
+    except Exception as error:
+        return Finished(at, "untyped", f"{type(error).__name__}: {error}")

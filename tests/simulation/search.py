@@ -129,6 +129,10 @@ class Machine:
             self._judged[key] = known
         return known
 
+    def has_peer(self, state: State) -> bool:
+        """Whether an unaware client has begun to delete files."""
+        return self._ghosts[state.ghost].has_peer
+
     # -- steps
 
     def choices(self, state: State) -> Iterator[Choice]:
@@ -173,18 +177,16 @@ class Machine:
             catalog, answer = state.objects, DOUBT
         else:
             catalog, answer = self.serve(state.objects, request)
-        following = node.process.advance(node, answer)
+        following, finished = node.process.advance(node, answer)
         ops = self._ops[at]
         ghost = self._judge(
             state.ghost,
             ops[node.at] if node.is_first else None,
             catalog,
-            tuple((ops[each.at], each) for each in following.finished),
+            tuple((ops[each.at], each) for each in finished),
         )
         if isinstance(ghost, Violation):
             return ghost
-        if following.request is None:
-            following = node.process.end
         last, switches = self._switched(state, at)
         nodes = _with(state.nodes, at, following)
         return State(catalog, flying, nodes, ghost, faults, last, switches)

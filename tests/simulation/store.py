@@ -74,12 +74,12 @@ class ScheduledStore:
         self._answer(Request("delete", key))
 
     def delete_many(self, keys: Iterable[str], progress: Progress | None = None) -> int:
-        deleted = 0
-        for deleted, key in enumerate(keys, 1):  # noqa: B007 - the count is the answer
+        named = tuple(keys)
+        for key in named:
             self.delete(key)
         if progress:
-            progress(deleted)
-        return deleted
+            progress(len(named))
+        return len(named)
 
     def require_conditions(self) -> None:
         """Always holds here."""

@@ -131,6 +131,7 @@ class CompatibleCatalog:
             return Site(self._manifest.place(table, properties), exists=False)
         if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
+        self._directory.notice_if_new()
         placed = Table(table, location, only_declared=True, properties=dict(properties))
         return Site(placed, exists=False)
 
@@ -170,6 +171,7 @@ class CompatibleCatalog:
 
     def publish(self, table: Table) -> None:
         self._manifest.submit(self._publishing(table))
+        self._directory.stamp_if_new()
 
     def _publishing(self, table: Table) -> Edit:
         """A row at a V1 location may be left over from a table that is gone: the new one counts."""

@@ -96,7 +96,7 @@ class DirectoryCatalog:
     def __init__(self, store: Store, world: World) -> None:
         self._store = store
         self._world = world
-        self._is_stamped = False
+        self._is_new: bool | None = None
 
     def create_namespace(
         self, namespace: NamespaceId, mode: CreateMode, properties: Mapping[str, str]
@@ -134,20 +134,23 @@ class DirectoryCatalog:
         inside = self._store.list(names.table_directory(name))
         return Spot(name, inside, marker.ABSENT).hidden_by_peer
 
-    def stamp_if_new(self) -> None:
-        """A directory without tables has no nested markers: say so, once, before the first write.
+    def notice_if_new(self) -> None:
+        """Before the first table comes: a directory without any has no nested markers either.
 
         One listing per process.
         """
-        if self._is_stamped:
-            return
-        listing = self._store.list()
-        if not _is_lifted(listing):
-            if any(names.table_name(each) for each in listing.directories):
+        if self._is_new is None:
+            listing = self._store.list()
+            has_tables = any(names.table_name(each) for each in listing.directories)
+            self._is_new = not (has_tables or _is_lifted(listing))
+            if has_tables and not _is_lifted(listing):
                 log.info("%s: run migrate() once, and a listing is one request", self._store.url)
-            else:
-                self.stamp()
-        self._is_stamped = True
+
+    def stamp_if_new(self) -> None:
+        """After the first table came, of what was noticed before."""
+        if self._is_new:
+            self.stamp()
+            self._is_new = False
 
     def stamp(self) -> None:
         """Note that no table is hidden by a nested marker alone."""
@@ -196,6 +199,8 @@ class DirectoryCatalog:
     def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
         """Two requests."""
         existing = self.occupant(table)
+        if existing is None:
+            self.notice_if_new()
         return Site(existing or self.place(table, properties), exists=existing is not None)
 
     def is_only_declared(self, table: Table) -> bool:
@@ -231,10 +236,12 @@ class DirectoryCatalog:
     def reserve(self, table: Table) -> None:
         """Put something into a directory that is free. Of racing reservations one wins."""
         body = marker.reservation_body(self._world)
+        self.notice_if_new()
         try:
             settle.put_new(self._store, f"{table.location}/{names.RESERVATION}", body)
         except AlreadyThere as taken:
             raise already_exists(table.id) from taken
+        self.stamp_if_new()
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         only_root(table[:-1])
@@ -243,6 +250,7 @@ class DirectoryCatalog:
 
     def publish(self, table: Table) -> None:
         """The directory is the name, so committing its first version published it."""
+        self.stamp_if_new()
 
 
 def _is_lifted(listing: Listing) -> bool:

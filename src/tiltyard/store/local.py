@@ -105,14 +105,14 @@ class LocalStore:
             if known is not None and known[0] == state:
                 return known[1]
             settled = self._has_stood_still(prefix, state)
-            items = self._scan(prefix)
-            if any(item.is_dir() for item in items):  # whose times this directory does not show
-                return min(self.walk(prefix), key=lambda entry: entry.key, default=None)
-            name = min((item.name for item in items if item.is_file()), default=None)
+            name = min(self._names(prefix), default=None)
+            key = f"{prefix}/{name}" if prefix else name
             try:
-                entry = self.head(f"{prefix}/{name}" if prefix else name) if name else None
-            except NotThere:  # removed since the scan
-                continue
+                entry = self.head(key) if name and key else None
+            except NotThere:
+                if os.path.isdir(self._path(key or "")):  # whose times this directory doesn't show
+                    return min(self.walk(prefix), key=lambda entry: entry.key, default=None)
+                continue  # removed since
             if settled:
                 self._first[prefix] = (state, entry)
             return entry
@@ -274,6 +274,14 @@ class LocalStore:
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
+
+    def _names(self, prefix: str) -> list[str]:
+        try:
+            return os.listdir(self._path(prefix))
+        except OSError as error:
+            if error.errno in _MISSING:
+                return []
+            raise self._explain(error, "list", prefix) from error
 
     def _scan(self, prefix: str) -> Sequence[os.DirEntry[str]]:
         if prefix.partition("/")[0] == PRIVATE:

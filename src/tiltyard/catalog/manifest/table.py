@@ -18,6 +18,7 @@ from typing import Literal
 import lance
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tiltyard import names
 from tiltyard.catalog import version_files
@@ -94,7 +95,7 @@ class ManifestTable:
             newest = self._store.first(_VERSIONS)
             state = self._state
             # A file that a killed writer left may come first for good, and then proves nothing.
-            if state and state.newest == newest and (newest is None or _version_of(newest)):
+            if state and state.newest == newest and (newest is None or version_files.parse(newest)):
                 self._state = replace(state, checked_ns=checked_ns)
                 return state
             with self._lock:
@@ -230,10 +231,14 @@ def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
     layout = plan([len(part) for part in parts], forced, len(draft.added))
     pieces = [to_arrow(draft.added.values(), schema)]
     for at in layout.rewrite:
-        kept = np.ones(len(parts[at]), dtype=bool)
-        kept[gone.get(at, [])] = False
-        pieces.append(parts[at].rows.filter(pa.array(kept)).cast(schema))
-    return layout, pa.concat_tables(pieces).sort_by("object_id").combine_chunks()
+        rows = parts[at].rows
+        if at in gone:
+            kept = np.ones(len(rows), dtype=bool)
+            kept[gone[at]] = False
+            rows = rows.filter(pa.array(kept))
+        pieces.append(rows if rows.schema == schema else rows.cast(schema))
+    rows = pa.concat_tables(pieces).combine_chunks()
+    return layout, rows if len(rows) == 1 else rows.take(pc.sort_indices(rows["object_id"]))
 
 
 def _parts(staged: Staged, rows: pa.Table) -> list[Part]:

@@ -1,0 +1,115 @@
+"""What a paused actor still knows: the variables of its frames, as a value that can be compared.
+
+Two histories that leave an actor at the same line with the same variables have the same future,
+so the explorer treats them as one position. A variable of a kind that is not known here is only
+equal to itself: then positions are kept apart, which costs time and hides nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import deque
+from collections.abc import Hashable
+from types import FrameType, FunctionType, MethodType
+from typing import Any
+
+from tests.simulation.files import PlainFiles
+from tests.simulation.register import Register, Rows
+from tests.simulation.store import ScheduledStore
+from tiltyard.catalog.directory import DirectoryCatalog
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.group import Committer, _Ticket
+from tiltyard.lifecycle.bin import Bin
+from tiltyard.lifecycle.creation import Creation
+from tiltyard.lifecycle.lives import Lives
+from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.store import Retry
+from tiltyard.world import World
+
+# What an actor is made of: the same objects for its whole life, without a memory of their own. The
+# committer's guesses about time and company do not matter to one who commits alone.
+_SEAM = ("_ask", "_answer")
+_PARTS = (
+    PlainFiles,
+    Register,
+    ScheduledStore,
+    DirectoryCatalog,
+    ManifestCatalog,
+    Committer,
+    Bin,
+    Creation,
+    Lives,
+    MarkerPurge,
+    Markers,
+    Purge,
+    Registrar,
+    Revival,
+    Retry,
+    World,
+)
+
+
+def position(frame: FrameType | None) -> Hashable:
+    """Where a paused actor is: the frames between the request and the operation's first."""
+    found = []
+    while frame is not None and frame.f_code.co_name != "_judged":
+        if frame.f_code.co_name in _SEAM:
+            frame = frame.f_back
+            continue
+        known = frame.f_locals
+        variables = tuple((name, _value(known[name])) for name in sorted(known))
+        found.append((frame.f_code, frame.f_lasti, variables))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _value(given: Any) -> Hashable:
+    if given is None or isinstance(given, str | bytes | bool | int | float | type):
+        return (type(given), given)
+    if isinstance(given, _PARTS):
+        return type(given)
+    if isinstance(given, tuple | list | deque):
+        return (type(given), tuple(map(_value, given)))
+    if isinstance(given, set | frozenset):
+        return frozenset(map(_value, given))
+    if isinstance(given, dict):
+        return tuple(sorted(((str(key), _value(each)) for key, each in given.items()), key=str))
+    if dataclasses.is_dataclass(given):
+        fields = dataclasses.fields(given)
+        return (type(given), tuple(_value(getattr(given, each.name)) for each in fields))
+    if isinstance(given, BaseException):
+        return (type(given), _value(given.args))
+    if isinstance(given, functools.partial):
+        return (_value(given.func), _value(given.args), _value(given.keywords))
+    if isinstance(given, FunctionType):
+        cells = [each.cell_contents for each in given.__closure__ or ()]
+        defaults = given.__defaults__ or ()
+        return (given.__code__, tuple(map(_value, cells)), tuple(map(_value, defaults)))
+    if isinstance(given, MethodType):
+        return (given.__func__, _value(given.__self__))
+    if isinstance(given, Rows):
+        return (Rows, given.version, _value(given.tag))
+    if isinstance(given, Draft):
+        return (Draft, _value(given.base), _value(given.added), _value(given.removed))
+    if isinstance(given, _Ticket):
+        return (_Ticket, _value(given.edit), _value(given.change), _value(given.error))
+    return _Itself(given)
+
+
+class _Itself:
+    """Keeps what it stands for alive, so that no other can take its identity."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self._given is other._given
+
+    def __hash__(self) -> int:
+        return id(self._given)

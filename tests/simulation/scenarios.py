@@ -1,0 +1,78 @@
+"""Scenarios: how a catalog begins, who acts on it at the same time, and how far the search goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tests.simulation import actors
+from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code
+from tests.simulation.oracle import Oracle
+from tests.simulation.process import Finished, Process
+from tests.simulation.requests import Objects, serve
+from tests.simulation.search import Bounds, Machine
+from tests.simulation.specs import MarkerSpec, Op, RowsSpec, Spec
+
+LETTERS = "abcdefgh"
+PLAIN = Code()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`start` is what was done before, one after the other; `actors` are verbs for each actor."""
+
+    arbiter: str  # "marker" or "rows"
+    start: tuple[str, ...]
+    actors: tuple[tuple[str, ...], ...]
+    bounds: Bounds = Bounds()
+    skews_ms: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        before = "+".join(self.start) or "nothing"
+        return f"{self.arbiter}: {before} | {' || '.join('+'.join(each) for each in self.actors)}"
+
+
+def spec_of(arbiter: str) -> Spec:
+    return MarkerSpec() if arbiter == "marker" else RowsSpec()
+
+
+def process(
+    arbiter: str, letter: str, verbs: Sequence[str], code: Code = PLAIN, skew_ms: int = 0
+) -> Process:
+    table = MARKER_VERBS if arbiter == "marker" else ROW_VERBS
+    return Process(letter, actors.build(letter, verbs, table, code, skew_ms))
+
+
+def alone(worker: Process, objects: Objects) -> tuple[Objects, list[Finished]]:
+    """Let one actor work undisturbed."""
+    node, finished = worker.root, list[Finished]()
+    while node.request is not None:
+        objects, answer = serve(objects, node.request)
+        node, ended = worker.advance(node, answer)
+        finished.extend(ended)
+    return objects, finished
+
+
+@lru_cache(maxsize=1_000)
+def _begun(arbiter: str, start: tuple[str, ...], code: Code) -> Objects:
+    objects, finished = alone(process(arbiter, "o", start, code), {})
+    assert all(each.verdict == "ok" for each in finished), finished
+    return objects
+
+
+def machine(scenario: Scenario, code: Code = PLAIN, *, checks_versions: bool = True) -> Machine:
+    """The scenario, ready to be searched."""
+    skews = (*scenario.skews_ms, *[0] * len(scenario.actors))
+    processes = [
+        process(scenario.arbiter, LETTERS[at], verbs, code, skews[at])
+        for at, verbs in enumerate(scenario.actors)
+    ]
+    ops = [
+        [Op(LETTERS[at], position, verb) for position, verb in enumerate(verbs)]
+        for at, verbs in enumerate(scenario.actors)
+    ]
+    oracle = Oracle(spec_of(scenario.arbiter), checks_versions=checks_versions)
+    objects = _begun(scenario.arbiter, scenario.start, code)
+    return Machine(processes, ops, oracle, objects, scenario.bounds)

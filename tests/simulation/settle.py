@@ -1,0 +1,107 @@
+"""Whether a newcomer can go on from any state, all others having crashed: no state is a dead end.
+
+What the newcomer tries depends on what is there: a live table can be dropped and brought back, a
+dropped one brought back, replaced, or purged and replaced, and so on. Each must work at once, and
+leave what it promises.
+"""
+
+from __future__ import annotations
+
+from tests.simulation import scenarios, views
+from tests.simulation.oracle import Violation
+from tests.simulation.process import Process
+from tests.simulation.requests import Objects
+from tests.simulation.scenarios import Code
+from tests.simulation.search import Machine, State
+from tests.simulation.specs import Spec
+from tests.simulation.views import BROKEN, RESERVED, TABLE, View
+
+NEWCOMER = "s"
+# The newcomer comes long after everybody else's clock.
+SKEW_MS = 10**9
+
+_MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
+    # what is there: what to do, and what has to be there then ("=": what was there)
+    "live": [(("drop", "undrop_newer"), "=")],
+    "nothing": [(("create",), NEWCOMER)],
+    "deleted": [
+        (("undrop_newer",), "="),
+        (("create",), NEWCOMER),
+        (("purge", "create"), NEWCOMER),
+    ],
+    "held": [(("undrop_newer",), "="), (("create",), NEWCOMER)],
+    "purging": [(("purge", "create"), NEWCOMER)],
+    "purged": [(("create",), NEWCOMER)],
+    "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],
+    "moved": [(("register",), "=")],
+    "arrived": [],
+}
+
+
+class Settler:
+    """Tries every catalog of a search once."""
+
+    def __init__(self, arbiter: str, code: Code) -> None:
+        self.settled = 0
+        self._arbiter = arbiter
+        self._code = code
+        self._spec: Spec = scenarios.spec_of(arbiter)
+        self._workers: dict[tuple[str, ...], Process] = {}
+        self._known: dict[int, Violation | None] = {}
+
+    def check(self, within: Machine, state: State) -> Violation | None:
+        if within.has_peer(state):
+            return None  # what an unaware client leaves may well have to stay as it is
+        known = self._known.get(state.objects, self)
+        if known is self:
+            known = self._settle(within.catalogs[state.objects])
+            self._known[state.objects] = known
+            self.settled += 1
+        assert not isinstance(known, Settler)
+        return known
+
+    def _settle(self, objects: Objects) -> Violation | None:
+        if self._arbiter == "rows":
+            return self._settle_rows(objects)
+        before = views.of_marker(objects)
+        if before.kind == "reviving":
+            objects, failure = self._do(("look",), objects)
+            if failure:
+                return failure
+            before = views.of_marker(objects)
+            if before.kind == "reviving":
+                return Violation("stuck", f"{before} after a look")
+        is_empty = before.kind == "live" and before.content in (None, RESERVED)
+        for verbs, wanted in _MARKER_PLANS["nothing" if is_empty else before.kind]:
+            if wanted == "=" and before.content in (None, RESERVED):
+                continue
+            after, failure = self._do(verbs, objects)
+            failure = failure or _compare(views.of_marker(after), wanted, before)
+            if failure:
+                return Violation("stuck", f"a newcomer's {'+'.join(verbs)}: {failure.text}")
+        return None
+
+    def _settle_rows(self, objects: Objects) -> Violation | None:
+        held = {each.place for each in views.of_rows(objects)}
+        verbs: list[str] = []
+        verbs += ["purge"] if "purging" in held else []
+        verbs += ["drop", "undrop"] if TABLE in held else ["create"]
+        return self._do(tuple(verbs), objects)[1]
+
+    def _do(self, verbs: tuple[str, ...], objects: Objects) -> tuple[Objects, Violation | None]:
+        worker = self._workers.get(verbs)
+        if worker is None:
+            worker = scenarios.process(self._arbiter, NEWCOMER, verbs, self._code, SKEW_MS)
+            self._workers[verbs] = worker
+        objects, finished = scenarios.alone(worker, objects)
+        for each in finished:
+            if each.verdict != "ok":
+                return objects, Violation("stuck", f"{verbs[each.at]}: {each.detail}")
+        return objects, None
+
+
+def _compare(after: View, wanted: str, before: View) -> Violation | None:
+    content = before.content if wanted == "=" else wanted
+    if after.kind == "live" and after.content == content and content != BROKEN:
+        return None
+    return Violation("stuck", f"left {after}, wanted {content}")
