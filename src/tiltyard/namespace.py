@@ -201,7 +201,7 @@ class DirectoryNamespace(api.LanceNamespace):
 
     @_says("list tables of")
     def list_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
-        """One listing of the root, whatever the number of tables.
+        """One request to the manifest, one listing of the root, or both, by the mode.
 
         `include_declared=false` alone looks into each table, many at a time.
         """
@@ -227,7 +227,8 @@ class DirectoryNamespace(api.LanceNamespace):
 
     @_says("describe table")
     def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
-        """Two requests; with detail, what Lance needs to open the version."""
+        """What finding the table takes: one request for a table of the manifest, two in directory
+        mode, three for a root table in both; with detail, what Lance needs to open the version."""
         at = describe.At(request.version, request.tag, request.branch)
         table = self._catalog.find(names.parse_table_id(request.id))
         uri = self._uri(table)

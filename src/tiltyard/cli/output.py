@@ -61,7 +61,6 @@ class Output(ABC):
     def done(self, sentence: str, result: Row) -> None:
         """Tell of a change: the sentence to people, the result to programs."""
 
-    @abstractmethod
     def summary(
         self,
         sentence: str,
@@ -70,24 +69,12 @@ class Output(ABC):
         noteworthy: Sequence[Row] = (),
     ) -> None:
         """Tell of many things: the sentence and the noteworthy ones to people, all to programs."""
+        self.rows(fields, rows)
 
     def say(self, sentence: str) -> None:
         """Tell people something beside the data."""
         if not self._quiet:
             print(sentence, file=sys.stderr)
-
-
-class ExactOutput(Output):
-    """For programs, which want every row and no sentence."""
-
-    def summary(
-        self,
-        sentence: str,
-        fields: Sequence[Field],
-        rows: Sequence[Row],
-        noteworthy: Sequence[Row] = (),
-    ) -> None:
-        self.rows(fields, rows)
 
 
 class ConsoleOutput(Output):
@@ -154,7 +141,7 @@ class ConsoleOutput(Output):
         self._console.print(table)
 
 
-class JsonOutput(ExactOutput):
+class JsonOutput(Output):
     """One JSON document: a list of rows, or one object."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:
@@ -170,7 +157,7 @@ class JsonOutput(ExactOutput):
         print(json.dumps(_exact(value), indent=2, ensure_ascii=False))
 
 
-class JsonLinesOutput(ExactOutput):
+class JsonLinesOutput(Output):
     """One JSON object per line, each printed as soon as it is there."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:
@@ -187,7 +174,7 @@ class JsonLinesOutput(ExactOutput):
         print(json.dumps(_exact(value), ensure_ascii=False))
 
 
-class CsvOutput(ExactOutput):
+class CsvOutput(Output):
     """A header and lines; a value with a structure of its own is JSON in its cell."""
 
     def rows(self, fields: Sequence[Field], rows: Iterable[Row]) -> None:

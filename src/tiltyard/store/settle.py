@@ -67,7 +67,7 @@ def replace(store: Store, key: str, body: bytes, tag: Tag, retry: Retry | None =
 
 
 def probe(store: Store) -> None:
-    """Refuse a store that ignores conditions, before anything depends on them. Six requests."""
+    """Refuse a store that ignores conditions, before anything depends on them. Five requests."""
     key = f"{PROBES}/{uuid4().hex}"
     first, second, third = (uuid4().hex.encode() for _ in range(3))
     try:
