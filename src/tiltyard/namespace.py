@@ -117,7 +117,14 @@ class DirectoryNamespace(api.LanceNamespace):
         files = LanceFiles(self._lance, self._store)
         revival = Revival(self._store, self._world, files)
         markers = Markers(self._store, self._world, revival)
-        self._registrar = Registrar(self._store, self._catalog, directory, manifest, markers)
+        self._registrar = Registrar(
+            self._store,
+            self._catalog,
+            directory,
+            manifest,
+            markers,
+            lists_directories=self._settings.dir_listing_enabled,
+        )
         self._lives = Lives(
             self._store,
             self._world,
@@ -135,11 +142,13 @@ class DirectoryNamespace(api.LanceNamespace):
             manifest,
             self._settings.actor,
         )
-        self._creation = Creation(self._store, self._world, self._catalog, files, revival, Retry())
+        self._creation = Creation(
+            self._store, self._world, self._catalog, files, revival, markers, Retry()
+        )
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
-        retry = Retry(attempts=self._settings.commit_retries, first_pause=0.01)
+        retry = Retry(attempts=self._settings.commit_retries + 1, first_pause=0.01)
         table = ManifestTable(self._store, self._lance, self._settings, retry)
         return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
 
@@ -151,7 +160,16 @@ class DirectoryNamespace(api.LanceNamespace):
 
     def namespace_id(self) -> str:
         """Equal for equal settings; never shows a credential."""
-        return f'tiltyard.DirectoryNamespace {{ root: "{self._settings.root}" }}'
+        modes = [
+            name
+            for name, on in (
+                ("manifest", self._settings.manifest_enabled),
+                ("directory", self._settings.dir_listing_enabled),
+            )
+            if on
+        ]
+        root = self._settings.root
+        return f'tiltyard.DirectoryNamespace {{ root: "{root}", mode: "{"+".join(modes)}" }}'
 
     # -- namespaces
 
@@ -578,7 +596,7 @@ def _aware(when: datetime | None) -> datetime | None:
 def _id_of(request: Any) -> Sequence[str]:
     """Whatever a method was called with, as far as it names something."""
     identifier = request if isinstance(request, list | tuple) else getattr(request, "id", None)
-    return [str(part) for part in identifier or ()]
+    return [part for part in identifier or () if isinstance(part, str)]
 
 
 def _properties(table: Table) -> dict[str, str] | None:

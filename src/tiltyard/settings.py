@@ -22,7 +22,7 @@ from tiltyard.errors import InvalidInputError
 STORAGE_PREFIX = "storage."
 CLOUD_SCHEMES = ("s3", "gs", "az")
 
-_SECRET = re.compile(r"(?i)secret|token|password|account_?key|sas|access_key_id|credential")
+_SECRET = re.compile(r"(?i)secret|token|password|(?:access|account|master)_?key|sas|credential")
 
 
 def _whoami() -> str:

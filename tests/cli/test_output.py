@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import getpass
 import io
 import json
 import re
+import socket
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from tests.cli.conftest import Tiltyard
+
+ACTOR = f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def test_tables_are_listed_one_per_line(products: Tiltyard) -> None:
@@ -176,7 +180,9 @@ def test_config_show_is_the_same_for_people(tiltyard: Tiltyard, tmp_path: Path) 
     given = ("-p", "storage.region=eu", "-p", "storage.secret_access_key=hunter22")
     shown = tiltyard("config", "show", *given).out.replace(str(tmp_path), "")
     assert [line.split() for line in shown.splitlines()[2:]] == [
+        ["actor", ACTOR, "default"],
         ["commit_retries", "30", "default"],
+        ["default_ttl", "604800.0", "default"],
         ["dir_listing_enabled", "true", "--mode"],
         ["inline_optimization_enabled", "false", "default"],
         ["manifest_enabled", "false", "--mode"],

@@ -22,6 +22,7 @@ from tests.behaviours.calls import (
     tables,
 )
 from tests.behaviours.places import Place
+from tiltyard import DirectoryNamespace
 
 Catalog = api.LanceNamespace
 
@@ -151,13 +152,15 @@ def test_a_name_of_pylance_is_taken_for_us(
     assert contents(pylance, place, "people") == PEOPLE
 
 
-def test_a_table_of_pylance_that_we_drop_is_gone_and_its_name_is_free(
+def test_a_table_of_pylance_that_we_drop_is_gone_for_both_until_we_bring_it_back(
     catalog: Catalog, pylance: Catalog, place: Place
 ) -> None:
     create(pylance, "people", data=PEOPLE)
 
     drop(catalog, "people")
 
-    assert tables(pylance) == []
-    create(pylance, "people", data=PLANTS)
-    assert contents(catalog, place, "people") == PLANTS
+    assert tables(pylance) == tables(catalog) == []
+    assert isinstance(catalog, DirectoryNamespace)
+    catalog.undrop_table(["people"])
+    assert tables(pylance) == tables(catalog) == ["people"]
+    assert contents(catalog, place, "people") == PEOPLE

@@ -63,7 +63,9 @@ class Code:
 
 
 class Kit:
-    """Everything one actor works with."""
+    """Everything one actor works with. Only the count of its tokens changes."""
+
+    has_no_memory = True
 
     def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int = 0) -> None:
         self.letter = letter
@@ -80,10 +82,20 @@ class Kit:
             self.store, register, Committer(register, NO_WAIT), self.world
         )
         self.registrar = Registrar(
-            self.store, self.directory, self.directory, self.manifest, self.markers
+            self.store,
+            self.directory,
+            self.directory,
+            self.manifest,
+            self.markers,
+            lists_directories=False,
         )
         self.row_registrar = Registrar(
-            self.store, self.manifest, self.directory, self.manifest, self.markers
+            self.store,
+            self.manifest,
+            self.directory,
+            self.manifest,
+            self.markers,
+            lists_directories=False,
         )
         self.lives = Lives(
             self.store,
@@ -98,7 +110,13 @@ class Kit:
             self.store, self.world, self.lives.bin, self.marker_purge, self.manifest, "actor"
         )
         self.creation = Creation(
-            self.store, self.world, self.manifest, self.files, self.revival, NO_WAIT
+            self.store,
+            self.world,
+            self.manifest,
+            self.files,
+            self.revival,
+            self.markers,
+            NO_WAIT,
         )
 
 
@@ -127,7 +145,7 @@ def _rename(kit: Kit) -> None:
     if not spot.is_visible:
         raise no_such_table((TABLE,))
     found = Table((TABLE,), LOCATION, properties={})
-    kit.registrar.hand_over(TABLE, spot.marker, found, (OTHER,))
+    kit.registrar.hand_over(spot.marker, found, (OTHER,))
 
 
 def _zombie(kit: Kit) -> None:

@@ -59,8 +59,12 @@ def explore(
     found = Found(scenario)
     began = time.monotonic()
     with no_waiting():
-        _search(machine(scenario, code, checks_versions=checks_versions), found, most_states,
-                Settler(scenario.arbiter, code) if settles else None)
+        _search(
+            machine(scenario, code, checks_versions=checks_versions),
+            found,
+            most_states,
+            Settler(scenario.arbiter, code) if settles else None,
+        )
     found.seconds = time.monotonic() - began
     return found
 

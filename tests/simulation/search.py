@@ -118,7 +118,11 @@ class Machine:
         return number
 
     def _judge(
-        self, ghost: int, started: Op | None, catalog: int, finished: tuple[tuple[Op, Finished], ...]
+        self,
+        ghost: int,
+        started: Op | None,
+        catalog: int,
+        finished: tuple[tuple[Op, Finished], ...],
     ) -> int | Violation:
         view = self.views[catalog]
         key = (ghost, started, view, finished)

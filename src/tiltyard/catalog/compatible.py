@@ -21,7 +21,7 @@ from tiltyard.catalog.base import (
 from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.draft import Draft, Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
@@ -69,13 +69,14 @@ class CompatibleCatalog:
 
     def _root_tables(self, snapshot: Snapshot) -> list[str]:
         """Directories that no row gives to another name, and rows that point elsewhere."""
-        taken = snapshot.unusual_locations()
+        taken = snapshot.given_away()
+        namespaces = snapshot.children(names.ROOT).namespaces
         visible = self._directory.list_tables(names.ROOT)
         elsewhere = snapshot.root_tables_elsewhere()
-        if not taken and not elsewhere:
+        if not (taken or elsewhere or namespaces):
             return list(visible)
         kept = (name for name in visible if names.table_directory(name) not in taken)
-        return sorted({*kept, *elsewhere})
+        return sorted({*kept, *elsewhere}.difference(namespaces))
 
     def find(self, table: TableId) -> Table:
         """One request for a table of the manifest, three for a root table at its V1 location."""
@@ -89,7 +90,7 @@ class CompatibleCatalog:
                 raise self._manifest.missing(snapshot, table)
             return found
         spot = self._directory.look(table)
-        if not spot.is_visible or names.table_directory(table[0]) in snapshot.unusual_locations():
+        if not spot.is_visible or names.table_directory(table[0]) in snapshot.given_away():
             hint = why_hidden(spot)
             raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
         return _with_properties(spot.as_table(), row)
@@ -104,7 +105,7 @@ class CompatibleCatalog:
         row = snapshot.get(table[0])
         if row is not None and not _is_index(row):
             return self._manifest.occupant(table)
-        if names.table_directory(table[0]) in snapshot.unusual_locations():
+        if names.table_directory(table[0]) in snapshot.given_away():
             return None  # its directory went to another name, so it gets a new one
         found = self._directory.occupant(table)
         return None if found is None else _with_properties(found, row)
@@ -122,12 +123,12 @@ class CompatibleCatalog:
         row = snapshot.get(table[0])
         location = names.table_directory(table[0])
         elsewhere = row is not None and not _is_index(row)
-        if elsewhere or location in snapshot.unusual_locations():
+        if elsewhere or location in snapshot.given_away():
             return self._manifest.site(table, properties)
         spot = self._directory.look(table)
         if spot.is_visible:
             return Site(_with_properties(spot.as_table(), row), exists=True)
-        if spot.marker.state is State.MOVED or (spot.is_free and not spot.goes_on):
+        if spot.is_free and not spot.goes_on:
             return Site(self._manifest.place(table, properties), exists=False)
         if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
@@ -146,11 +147,14 @@ class CompatibleCatalog:
         has_root_tables = any(len(each) == 1 for each in tables)
         snapshot = self._manifest.read() if has_root_tables else EMPTY
         placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
+        publish = edits.all_of([self._publishing(each) for each in placed])
+        if has_root_tables:
+            publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
             if _is_index(as_row(each)):
                 self._directory.reserve(each)
-        self._manifest.submit(edits.all_of([self._publishing(each) for each in placed]))
+        self._manifest.submit(publish)
         self._manifest.reserve([each for each in placed if not _is_index(as_row(each))])
         return placed
 
@@ -160,7 +164,7 @@ class CompatibleCatalog:
         location = names.table_directory(table[0])
         row = snapshot.get(table[0])
         elsewhere = row is not None and not _is_index(row)
-        if len(table) > 1 or elsewhere or location in snapshot.unusual_locations():
+        if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
         spot = self._directory.look(table)
         if spot.is_empty and spot.marker.state is State.LIVE:
@@ -174,14 +178,13 @@ class CompatibleCatalog:
         self._directory.stamp_if_new()
 
     def _publishing(self, table: Table) -> Edit:
-        """A row at a V1 location may be left over from a table that is gone: the new one counts."""
         row = as_row(table)
-        return edits.replace_table(row) if _is_index(row) else edits.add_table(row)
+        return edits.index_table(row) if _is_index(row) else edits.add_table(row)
 
 
 def _is_index(row: Row) -> bool:
     """Whether a row only repeats what the directory says."""
-    return row.is_table and row.location == names.table_directory(row.object_id)
+    return edits.is_index(row)
 
 
 def _with_properties(table: Table, row: Row | None) -> Table:

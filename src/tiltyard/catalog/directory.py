@@ -70,11 +70,11 @@ class Spot:
 
     @property
     def is_free(self) -> bool:
-        """Whether a create may have the name: nothing is there, or a dropped table, or what is
-        left of a create that a crash interrupted."""
+        """Whether a create may have the name: nothing is there, or a dropped table, or one that
+        goes by another name, or what is left of a create that a crash interrupted."""
         if self.marker.state is State.LIVE:
             return self.is_empty
-        return self.marker.state in (State.DELETED, State.PURGING, State.PURGED, State.REVIVING)
+        return self.marker.state is not State.DEREGISTERED
 
     @property
     def goes_on(self) -> bool:

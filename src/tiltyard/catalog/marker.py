@@ -164,7 +164,7 @@ def why_hidden(present: Marker) -> str | None:
     if present.state is State.DEREGISTERED:
         directory = names.table_directory(present.table or "<name>")
         return f"it is deregistered; register_table with location '{directory}'"
-    if present.state is State.MOVED:
+    if present.state is State.MOVED and present.moved_to != present.table:
         target = names.display(names.split_object_id(present.moved_to or ""))
         return f"it was renamed to {target}; if that is not there, register it again"
     if present.state is State.REVIVING:

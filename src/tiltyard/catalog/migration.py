@@ -131,7 +131,7 @@ class Migration:
         if tables:
             assert self._manifest is not None
             rows = (as_row(Table((each.table,), each.location)) for each in tables)
-            self._manifest.submit(edits.all_of([edits.index_table(row) for row in rows]))
+            self._manifest.submit(edits.all_of([edits.index_table(row, keep=True) for row in rows]))
 
 
 def _looks_like_v1(directory: str) -> bool:

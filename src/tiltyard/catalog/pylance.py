@@ -15,7 +15,7 @@ import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
 
 from tiltyard import names
-from tiltyard.errors import ConcurrentModificationError, translate
+from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
 from tiltyard.settings import Settings
 from tiltyard.store import Store
 
@@ -57,6 +57,10 @@ class Lance:
     def uri(self, location: str) -> str:
         return names.uri(self._root, location)
 
+    def explain(self, error: Exception, doing: str) -> TiltyardError:
+        """An error of pylance as ours, without credentials."""
+        return translate(error, doing, self._secrets)
+
     def open(self, location: str, version: int | str | None = None) -> lance.LanceDataset:
         """Open a table at its latest version, a version number, or a tag."""
         return lance.dataset(
@@ -89,12 +93,12 @@ class Lance:
                 data_storage_version=STORAGE_VERSION if onto is None else None,
                 enable_stable_row_ids=stable_row_ids,
                 storage_options=self._options,
-                session=self._session,
+                session=self._session if onto is None else None,  # else it has its own
             )
         except FAILURES as error:
             if onto is None and "already exists" in str(error):
                 raise LostRaceError(f"{location} was written by another process") from error
-            raise translate(error, f"write the data of {location}", self._secrets) from error
+            raise self.explain(error, f"write the data of {location}") from error
         return Staged(location, data.schema, fragments)
 
     def commit(
@@ -134,7 +138,7 @@ class Lance:
         try:
             return lance.LanceDataset.commit(dataset, transaction, storage_options=self._options)
         except FAILURES as error:
-            raise translate(error, f"commit to {dataset.uri}", self._secrets) from error
+            raise self.explain(error, f"commit to {dataset.uri}") from error
 
     def _settle(
         self, location: str, version: int, uuid: str, error: Exception
@@ -144,8 +148,7 @@ class Lance:
             landed = self.open(location, version)
             written_by = landed.read_transaction(version)
         except FAILURES:
-            doing = f"commit version {version} of {location}"
-            raise translate(error, doing, self._secrets) from error
+            raise self.explain(error, f"commit version {version} of {location}") from error
         if written_by is not None and written_by.uuid == uuid:
             return landed
         raise LostRaceError(f"version {version} of {location} is another process's") from error

@@ -22,7 +22,9 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
 )
 from tiltyard.lifecycle.files import Files
+from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry, Store
 from tiltyard.world import World
@@ -46,8 +48,10 @@ class Creation:
         catalog: Catalog,
         files: Files,
         revival: Revival,
+        markers: Markers,
         retry: Retry,
     ) -> None:
+        self._markers = markers
         self._store = store
         self._world = world
         self._catalog = catalog
@@ -65,7 +69,9 @@ class Creation:
             return self._create_again(site.table, rows, mode)
         try:
             version = self._first_version(site.table, rows)
-            if not site.exists:
+            if site.exists:
+                self._must_still_be(site.table)
+            else:
                 self._publish(site.table)
         except TableAlreadyExistsError:
             winner = self._catalog.occupant(table)
@@ -87,11 +93,21 @@ class Creation:
             self._files.discard(staged)
             raise already_exists(table.id) from lost
 
+    def _must_still_be(self, declared: Table) -> None:
+        """Guard C: a table that was dropped while it was filled was not created."""
+        if self._catalog.find(declared.id).location != declared.location:
+            raise ConcurrentModificationError(
+                f"table {names.display(declared.id)} was replaced by another meanwhile"
+            )
+
     def _publish(self, placed: Table) -> None:
         try:
             self._catalog.publish(placed)
         except (TableAlreadyExistsError, NamespaceAlreadyExistsError, NamespaceNotFoundError):
-            if names.is_hashed_directory(placed.location):  # fresh, so everything in it is ours
+            if names.is_marked(placed.id, placed.location):
+                terms = DropTerms(0, "tiltyard", "its name was taken while it was created")
+                self._markers.drop(placed.id[0], terms)
+            else:  # fresh, so everything in it is ours
                 self._store.delete_many(each.key for each in self._store.walk(placed.location))
             raise
 

@@ -20,6 +20,7 @@ from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.marker import State
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -102,9 +103,9 @@ class Lives:
         if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
             return self._catalog.drop_namespace(namespace, behaviour)[0].properties
         snapshot = self._manifest.existing(namespace)
-        tables = [as_table(row) for row in snapshot.below(namespace) if row.is_table]
+        tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
-            commits = list(pool.map(lambda each: self._dropping(each, terms), tables))
+            commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))
         commits.append(edits.drop_namespace(namespace, DropBehaviour.CASCADE))
         # A table that comes after this look makes the last edit meet a row that was not dropped:
         # then it is dropped by the next try.
@@ -112,6 +113,14 @@ class Lives:
         row = gone.answer[-1][0]
         properties: Mapping[str, str] = row.properties
         return properties
+
+    def _dropping_row(self, row: Row, terms: DropTerms) -> Edit:
+        """A row left over from an undone rename has no table to put into the trash."""
+        assert self._manifest is not None
+        table = as_table(row)
+        if not self._manifest.is_trusted(row):
+            return edits.forget_table(table.id, table.location)
+        return self._dropping(table, terms)
 
     def _droppable(self, table: TableId) -> Table:
         try:
@@ -160,6 +169,7 @@ class Lives:
         assert self._manifest is not None
         if not keep_newer:
             self._must_be_unwritten(dropped)
+        self._registrar.keep_root_name(target)
         edit = rows.undrop(table, dropped.generation, target)
         return as_table(self._manifest.submit(edit).answer)
 

@@ -22,6 +22,7 @@ from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
+    TableAlreadyExistsError,
     TableNotFoundError,
 )
 from tiltyard.lifecycle.peers import hide_from_peers, show_to_peers
@@ -189,6 +190,30 @@ class Markers:
         )
         hide_from_peers(self._store, name, moved)
         return moved
+
+    def reserve(self, name: str, owner: str) -> None:
+        """Keep a root name for a table that lies elsewhere: no create may use its directory.
+
+        Both a row and a directory can hold a root name, so the marker decides between them.
+        """
+
+        def change() -> None:
+            present = self._revival.settled(name)
+            if present.state is State.MOVED:
+                return
+            is_free = present.state is State.LIVE and self._is_empty(names.table_directory(name))
+            if not (is_free or present.state is State.PURGED):
+                hint = marker.why_hidden(present)
+                raise TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)
+            following = replace(
+                present.forgotten(),
+                state=State.MOVED,
+                generation=self._world.generation(),
+                moved_to=owner,
+            )
+            marker.swap(self._store, name, present, following, self._world)
+
+        persistently(change)
 
     def move_back(self, name: str, moved: Marker, former: Marker) -> None:
         """Undo a move whose row did not come about. If another was first, it is undone already."""

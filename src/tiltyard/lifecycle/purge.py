@@ -141,8 +141,10 @@ class Purge:
     def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[int, int]:
         """The directory is never used again, so it can be listed after the claim, by anyone."""
         assert self._manifest is not None
-        self._manifest.submit(rows.claim(dropped.id, dropped.generation))
-        entries = list(self._store.walk(dropped.location))
+        claimed = self._manifest.submit(rows.claim(dropped.id, dropped.generation)).answer
+        # A renamed table still lies at a V1 location: it is this row's while the marker says so.
+        mine = self._manifest.is_trusted(claimed)
+        entries = list(self._store.walk(dropped.location)) if mine else []
         self._store.delete_many((each.key for each in entries), progress)
         self._manifest.submit(rows.finish(dropped.id, dropped.generation))
         return len(entries), sum(each.size for each in entries)

@@ -21,7 +21,9 @@ from tiltyard.catalog.directory import (
 )
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
-from tiltyard.catalog.manifest.rows import MOVED, check_properties
+from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.rows import MOVED, Row, check_properties
+from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -54,7 +56,10 @@ class Registrar:
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
         markers: Markers,
+        *,
+        lists_directories: bool,
     ) -> None:
+        self._lists_directories = lists_directories
         self._store = store
         self._catalog = catalog
         self._directory = directory
@@ -80,36 +85,46 @@ class Registrar:
 
     def register_all(self, requests: Sequence[Registration]) -> list[Table]:
         """Give names to Lance tables inside the root; all rows in one commit, or none."""
-        placed = []
-        commits = []
+        snapshot = EMPTY if self._manifest is None else self._manifest.read()
+        spots: list[Spot | None] = []
         for each in requests:
             if self._manifest is None:
                 no_properties(each.properties)
             check_properties(each.properties)
-            if names.table_name(each.location) is not None or self._manifest is None:
-                placed.append(self._register_directory(each))
-                commits.append(edits.replace_table)
-            else:
-                placed.append(self._check_location(each))
-                is_new = each.mode is RegisterMode.CREATE
-                commits.append(edits.add_table if is_new else edits.replace_table)
+            is_directory = names.table_name(each.location) is not None or self._manifest is None
+            spots.append(self._check_directory(each, snapshot) if is_directory else None)
+            if not is_directory:
+                self._check_location(each)
+        placed = [self._placed(*each) for each in zip(requests, spots, strict=True)]
+        commit = edits.all_of(
+            [_inserting(*each) for each in zip(requests, placed, spots, strict=True)]
+        )
         if self._manifest is not None:
-            rows = [commit(as_row(table)) for commit, table in zip(commits, placed, strict=True)]
-            self._manifest.submit(edits.all_of(rows))
+            commit(Draft(snapshot))  # what would be refused has to be before anything is shown
+        self._store.require_conditions()
+        for spot in spots:
+            if spot is not None:
+                self._markers.register(spot.name, spot.marker)
+        if self._manifest is not None:
+            for table, spot in zip(placed, spots, strict=True):
+                if spot is None:
+                    self.keep_root_name(table.id)
+            self._manifest.submit(commit)
         return placed
 
-    def _check_location(self, wanted: Registration) -> Table:
-        if wanted.location.startswith((names.RESERVED_PREFIX, ".")):
-            raise InvalidInputError(f"'{wanted.location}' is the catalog's own")
-        if names.VERSIONS_DIRECTORY not in self._store.list(wanted.location).directories:
-            raise InvalidInputError(f"there is no Lance table at '{wanted.location}' to register")
+    def _check_location(self, wanted: Registration) -> None:
+        location = wanted.location
+        if location.startswith((names.RESERVED_PREFIX, ".")):
+            raise InvalidInputError(f"'{location}' is the catalog's own")
+        top = names.top_directory(location)
+        if top != location and names.table_name(top) is not None:
+            raise InvalidInputError(f"'{location}' lies inside the directory of a table")
+        if names.VERSIONS_DIRECTORY not in self._store.list(location).directories:
+            raise InvalidInputError(f"there is no Lance table at '{location}' to register")
         if wanted.mode is RegisterMode.CREATE and self._catalog.occupant(wanted.table):
             raise already_exists(wanted.table)
-        return Table(
-            wanted.table, wanted.location, only_declared=False, properties=dict(wanted.properties)
-        )
 
-    def _register_directory(self, wanted: Registration) -> Table:
+    def _check_directory(self, wanted: Registration, snapshot: Snapshot) -> Spot:
         """A V1 location is a name, so it can be shown again under that name only."""
         table, location = wanted.table, wanted.location
         if len(table) > 1 and self._manifest is None:
@@ -123,21 +138,25 @@ class Registrar:
         spot = self._directory.look(table)
         if spot.is_empty:
             raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-        if spot.marker.state is State.MOVED and self._has_arrived(spot):
-            owner = names.display(names.split_object_id(spot.marker.moved_to or ""))
-            raise InvalidInputError(f"'{location}' belongs to {owner} now")
-        if spot.is_visible and wanted.mode is RegisterMode.CREATE:
-            raise already_exists(table)
-        self._store.require_conditions()
-        self._markers.register(spot.name, spot.marker)
-        kept = dict(wanted.properties) if self._manifest else None
-        return replace(spot.as_table(), properties=kept)
+        owner = _owner(spot, snapshot)
+        if owner is not None:
+            raise InvalidInputError(f"'{location}' belongs to {names.display(owner.id)} now")
+        if wanted.mode is RegisterMode.CREATE:
+            row = snapshot.get(table[0])
+            if spot.is_visible or (row is not None and not edits.is_index(row)):
+                raise already_exists(table)
+        return spot
 
-    def _has_arrived(self, spot: Spot) -> bool:
-        """Whether the row that a table was handed to is there; a crash may have come between."""
-        assert self._manifest is not None
-        target = names.split_object_id(spot.marker.moved_to or "")
-        return bool(target) and self._manifest.look_up(self._manifest.read(), target) is not None
+    def _placed(self, wanted: Registration, spot: Spot | None) -> Table:
+        kept = dict(wanted.properties) if self._manifest else None
+        if spot is not None:
+            return replace(spot.as_table(), properties=kept)
+        return Table(wanted.table, wanted.location, only_declared=False, properties=kept)
+
+    def keep_root_name(self, table: TableId) -> None:
+        """Where directories are listed too, a root table elsewhere keeps others off its V1 name."""
+        if len(table) == 1 and self._lists_directories:
+            self._markers.reserve(table[0], names.object_id(table))
 
     # -- rename
 
@@ -146,15 +165,36 @@ class Registrar:
         manifest = self.require_manifest("renamed")
         self._store.require_conditions()
         found = self._catalog.find(table)
+        if table != target and names.is_marked(target, found.location):
+            return self._come_home(manifest, found, target)
         if self._catalog.occupant(target) is not None:
             raise already_exists(target)
         if not names.is_marked(table, found.location):
+            self.keep_root_name(target)
             row = manifest.submit(edits.rename_table(table, target, found.location)).answer
             return as_table(row)
         spot = self._directory.look(table)
         if not spot.is_visible:
             raise no_such_table(table, hint=why_hidden(spot))
         return self.hand_over(spot.marker, found, target)
+
+    def _come_home(self, manifest: ManifestCatalog, found: Table, target: TableId) -> Table:
+        """A renamed table takes the name of its own directory again: the marker has it back."""
+        spot = self._directory.look(target)
+        owner = _owner(spot, manifest.read())
+        if owner is None or owner.id != found.id:
+            raise already_exists(target)
+        self._markers.register(target[0], spot.marker)
+        renamed = replace(found, id=target)
+        manifest.submit(
+            edits.all_of(
+                [
+                    edits.forget_table(found.id, found.location),
+                    edits.index_table(as_row(renamed)),
+                ]
+            )
+        )
+        return renamed
 
     def hand_over(self, present: Marker, found: Table, target: TableId) -> Table:
         """Give a table at its V1 location to another name: the marker first, then the row.
@@ -164,6 +204,7 @@ class Registrar:
         """
         manifest = self.require_manifest("renamed")
         name = found.id[0]
+        self.keep_root_name(target)
         moved = self._markers.move(name, present, names.object_id(target))
         renamed = replace(found, id=target)
         row = as_row(renamed, **{MOVED: moved.nonce})
@@ -188,3 +229,22 @@ class Registrar:
                 hint="open the catalog with manifest_enabled=true",
             )
         return self._manifest
+
+
+def _owner(spot: Spot, snapshot: Snapshot) -> Row | None:
+    """The row that a renamed table was handed to, live or in the trash: it names the nonce."""
+    if spot.marker.state is not State.MOVED:
+        return None
+    for identifier in snapshot.unusual_owners(names.table_directory(spot.name)):
+        row = snapshot.get(identifier)
+        if row is not None and row.metadata.get(MOVED) == spot.marker.nonce:
+            return row
+    home = snapshot.get(spot.name)
+    return home if home and home.metadata.get(MOVED) == spot.marker.nonce else None
+
+
+def _inserting(wanted: Registration, placed: Table, spot: Spot | None) -> Edit:
+    row = as_row(placed)
+    if wanted.mode is RegisterMode.OVERWRITE:
+        return edits.replace_table(row)
+    return edits.add_table(row) if spot is None else edits.index_table(row)

@@ -105,12 +105,12 @@ class LocalStore:
             if known is not None and known[0] == state:
                 return known[1]
             settled = self._has_stood_still(prefix, state)
-            name = min(self._names(prefix), default=None)
+            name = min(self._names(prefix), default="")
             key = f"{prefix}/{name}" if prefix else name
             try:
-                entry = self.head(key) if name and key else None
+                entry = self.head(key) if name else None
             except NotThere:
-                if os.path.isdir(self._path(key or "")):  # whose times this directory doesn't show
+                if os.path.isdir(self._path(key)):  # whose times this directory does not show
                     return min(self.walk(prefix), key=lambda entry: entry.key, default=None)
                 continue  # removed since
             if settled:
@@ -275,12 +275,14 @@ class LocalStore:
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root
 
-    def _names(self, prefix: str) -> list[str]:
+    def _names(self, prefix: str) -> Sequence[str]:
+        if prefix.partition("/")[0] == PRIVATE:
+            return ()
         try:
             return os.listdir(self._path(prefix))
         except OSError as error:
             if error.errno in _MISSING:
-                return []
+                return ()
             raise self._explain(error, "list", prefix) from error
 
     def _scan(self, prefix: str) -> Sequence[os.DirEntry[str]]:

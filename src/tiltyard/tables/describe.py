@@ -16,7 +16,6 @@ from tiltyard.errors import (
     TableTagNotFoundError,
     TableVersionNotFoundError,
     TiltyardError,
-    translate,
 )
 from tiltyard.tables.schema import as_stored
 
@@ -67,7 +66,7 @@ def open_at(access: Lance, table: Table, at: At = LATEST) -> lance.LanceDataset:
     except (OSError, ValueError, RuntimeError) as error:
         if "not found" in str(error).lower():
             raise at.missing(table) from error
-        raise translate(error, f"open table {names.display(table.id)}") from error
+        raise access.explain(error, f"open table {names.display(table.id)}") from error
 
 
 def describe(access: Lance, table: Table, at: At = LATEST) -> Detail:

@@ -78,6 +78,7 @@ class ManifestCatalog:
             for key in properties:
                 if key.startswith(_NOT_PROPERTIES):
                     raise InvalidInputError(f"property {key!r} is reserved at the root")
+            self.require_conditions()
             if not self._table.exists():
                 self._table.create()
             self._table.read_for_writing()  # refuses a catalog that we must not write to
@@ -109,12 +110,30 @@ class ManifestCatalog:
     # -- tables
 
     def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
-        """One request."""
-        return self.existing(namespace).children(namespace).tables
+        """One request; at the root one listing more, if there are tables at V1 locations."""
+        snapshot = self.existing(namespace)
+        tables = snapshot.children(namespace).tables
+        return tables if namespace else self._still_visible(snapshot, tables)
 
     def list_all_tables(self) -> Sequence[str]:
-        """One request."""
-        return self.read().table_ids()
+        """One request, and one listing more if there are tables at V1 locations."""
+        snapshot = self.read()
+        return self._still_visible(snapshot, snapshot.table_ids())
+
+    def _still_visible(self, snapshot: Snapshot, tables: Sequence[str]) -> Sequence[str]:
+        """Less the rows whose V1 directory is gone or hidden: those only index it."""
+        at_home = snapshot.root_tables_at_home()
+        if not at_home:
+            return tables
+        listing = self._store.list()
+        hidden = {
+            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
+        }
+        there = set(listing.directories)
+        void = {
+            name for name in at_home if name in hidden or names.table_directory(name) not in there
+        }
+        return [name for name in tables if name not in void] if void else tables
 
     def find(self, table: TableId) -> Table:
         """One request; two for a table at a V1 location."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, already_exists, no_such_table
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import CREATED_AT, NAMESPACE, Row
+from tiltyard.catalog.manifest.rows import CREATED_AT, MOVED, NAMESPACE, Row
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -81,18 +81,31 @@ def add_table(row: Row) -> Edit:
     return edit
 
 
-def index_table(row: Row) -> Edit:
-    """Note a table whose directory is its arbiter: a row that is there already will do."""
+def index_table(row: Row, *, keep: bool = False) -> Edit:
+    """Note a table whose directory is its arbiter.
+
+    A row that only indexes the same directory may be left over from a table that is gone, so it is
+    replaced, unless it is to be kept; any other row has the name.
+    """
 
     def edit(draft: Draft) -> Change:
         existing = draft.get(row.object_id)
         if existing is None:
+            require_unowned(draft, row)
             return Change(add=(row,), answer=row)
-        if not existing.is_table:
+        if not is_index(existing):
             raise taken(existing)
-        return Change(answer=existing)
+        if keep or existing == row:
+            return Change(answer=existing)
+        return Change(remove=(row.object_id,), add=(row,), answer=row)
 
     return edit
+
+
+def is_index(row: Row) -> bool:
+    """Whether a row only repeats what a V1 directory and its marker say."""
+    is_home = row.location == names.table_directory(row.object_id)
+    return row.is_table and is_home and MOVED not in row.metadata
 
 
 def replace_table(row: Row) -> Edit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -52,15 +53,18 @@ SCHEMA = pa.schema(
     ]
 )
 
+OUR_COLUMNS = ("object_id", "object_type", "location", "metadata")
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One namespace or table, as the manifest keeps it."""
+    """One namespace or table, as the manifest keeps it; `others` are columns that are not ours."""
 
     object_id: str
     object_type: str
     location: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> tuple[str, ...]:
@@ -100,7 +104,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def to_arrow(rows: Iterable[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Rows in the table's own schema; columns that others added are null."""
+    """Rows in the table's own schema, with the columns that others added."""
     listed = list(rows)
     known = {
         "object_id": [row.object_id for row in listed],
@@ -109,6 +113,7 @@ def to_arrow(rows: Iterable[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
         "metadata": [encode_metadata(row.metadata) for row in listed],
     }
     columns = [
-        pa.array(known.get(each.name, [None] * len(listed)), type=each.type) for each in schema
+        pa.array(known.get(each.name) or [row.others.get(each.name) for row in listed], each.type)
+        for each in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

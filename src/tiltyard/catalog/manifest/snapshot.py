@@ -7,7 +7,7 @@ it: a new version costs only what is new in it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from lance.fragment import FragmentMetadata
 
-from tiltyard.catalog.manifest.rows import NAMESPACE, TABLE, Row, decode_metadata
+from tiltyard.catalog.manifest.rows import (
+    MOVED,
+    NAMESPACE,
+    OUR_COLUMNS,
+    TABLE,
+    Row,
+    decode_metadata,
+)
 from tiltyard.names import (
     DELIMITER,
     RESERVED_PREFIX,
@@ -61,6 +68,7 @@ class Part:
         self._types = _column(self.rows, "object_type")
         self._locations = _column(self.rows, "location")
         self._metadata = _column(self.rows, "metadata")
+        self._other_columns = [name for name in self.rows.column_names if name not in OUR_COLUMNS]
         self._children: dict[str, Children] = {}
 
     def __len__(self) -> int:
@@ -78,6 +86,7 @@ class Part:
             self._types[at].as_py(),
             self._locations[at].as_py(),
             decode_metadata(self._metadata[at].as_py(), identifier),
+            {name: self.rows.column(name)[at].as_py() for name in self._other_columns},
         )
 
     def below(self, prefix: str) -> range:
@@ -128,6 +137,12 @@ class Part:
         }
 
     @cached_property
+    def root_tables_at_home(self) -> list[str]:
+        """Root tables whose directory is `<name>.lance`."""
+        elsewhere = set(self.root_tables_elsewhere)
+        return [name for name in self.children("").tables if name not in elsewhere]
+
+    @cached_property
     def root_tables_elsewhere(self) -> list[str]:
         """Root tables whose directory is not `<name>.lance`."""
         return [
@@ -146,6 +161,7 @@ class Snapshot:
         self._children: dict[str, Children] = {}
         self._tables: list[str] | None = None
         self._unusual: dict[str, str] | None = None
+        self._given_away: set[str] | None = None
         self._unusual_owners: dict[str, list[str]] | None = None
         self._elsewhere: list[str] | None = None
 
@@ -203,6 +219,19 @@ class Snapshot:
             }
         return self._unusual
 
+    def given_away(self) -> Collection[str]:
+        """V1 directories that a row has under another name, and no marker says so.
+
+        A renamed table is not among them: its marker hides the old name, or the row is void.
+        """
+        if self._given_away is None:
+            owners = self.unusual_locations().items()
+            rows = ((location, self.get(owner)) for location, owner in owners)
+            self._given_away = {
+                location for location, row in rows if row and MOVED not in row.metadata
+            }
+        return self._given_away
+
     def unusual_owners(self, directory: str) -> Sequence[str]:
         """The ids whose location is this directory or inside it, against their names."""
         if self._unusual_owners is None:
@@ -210,6 +239,10 @@ class Snapshot:
             for location, identifier in self.unusual_locations().items():
                 self._unusual_owners.setdefault(top_directory(location), []).append(identifier)
         return self._unusual_owners.get(directory, ())
+
+    def root_tables_at_home(self) -> Sequence[str]:
+        """Root tables whose directory is `<name>.lance`."""
+        return [name for part in self.parts for name in part.root_tables_at_home]
 
     def root_tables_elsewhere(self) -> Sequence[str]:
         """Root tables whose directory is not `<name>.lance`."""

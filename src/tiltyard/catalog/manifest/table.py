@@ -27,7 +27,7 @@ from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
-from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError, translate
+from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError
 from tiltyard.settings import Settings
 from tiltyard.store import Entry, Retry, Store
 
@@ -92,19 +92,22 @@ class ManifestTable:
     def _refresh(self) -> _State:
         for attempt in range(self._retry.attempts):
             checked_ns = time.monotonic_ns()
-            newest = self._store.first(_VERSIONS)
             state = self._state
+            newest = self._store.first(_VERSIONS)
             # A file that a killed writer left may come first for good, and then proves nothing.
-            if state and state.newest == newest and (newest is None or version_files.parse(newest)):
-                self._state = replace(state, checked_ns=checked_ns)
-                return state
+            proves = newest is None or version_files.parse(newest) is not None
             with self._lock:
+                if self._state is not state:
+                    continue  # what we looked at may be older than what is known now
+                if state and state.newest == newest and proves:
+                    self._state = replace(state, checked_ns=checked_ns)
+                    return state
                 try:
                     return self._catch_up(newest, checked_ns)
                 except FAILURES as error:
                     # A clean-up may have removed the version since: look again.
                     if attempt + 1 == self._retry.attempts:
-                        raise translate(error, "read the manifest") from error
+                        raise self._lance.explain(error, "read the manifest") from error
             self._retry.pause(attempt)
         raise AssertionError("unreachable")
 
@@ -149,7 +152,9 @@ class ManifestTable:
         if state.dataset is None:
             return state.snapshot
         _check_flags(state.dataset, WRITER_FLAGS, "write to")
-        stamp = state.dataset.metadata.get(STAMP, "")
+        # The first commit can only stamp the schema, which clients of Lance forget in theirs.
+        schema = state.dataset.schema.metadata or {}
+        stamp = state.dataset.metadata.get(STAMP) or schema.get(STAMP.encode(), b"").decode()
         if stamp == str(FORMAT):
             return state.snapshot
         if stamp:
@@ -175,7 +180,8 @@ class ManifestTable:
                 return
             except FAILURES as error:
                 if attempt + 1 == self._retry.attempts:
-                    raise translate(error, "update the metadata of the manifest") from error
+                    doing = "update the metadata of the manifest"
+                    raise self._lance.explain(error, doing) from error
             self._retry.pause(attempt)
 
     def commit(self, draft: Draft) -> None:
@@ -215,7 +221,7 @@ class ManifestTable:
             try:
                 self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
             except FAILURES as error:
-                log.warning("could not build index %s of the manifest: %s", name, error)
+                log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
 
 
 def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
