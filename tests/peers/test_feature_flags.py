@@ -150,6 +150,18 @@ def test_a_catalog_that_we_make_is_stamped(catalog: Catalog, place: Place) -> No
     make_namespace(catalog, "lake")
     declare(catalog, "lake", "people")
 
+    stamped = _manifest(place).schema.metadata or {}
+    assert stamped[STAMP.encode()] == b"1", "inside the commit that made it"
+
+
+def test_a_stamp_that_pylance_forgot_comes_back_with_our_next_write(
+    catalog: Catalog, pylance: Catalog, place: Place
+) -> None:
+    make_namespace(catalog, "lake")
+    declare(pylance, "lake", "people")
+
+    declare(catalog, "lake", "plants")
+
     assert _manifest(place).metadata[STAMP] == "1"
 
 
