@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 SMALLEST_LEAF = 4096
-LEAVES = 16
+LEAVES = 8
 MOST_PARTS = 48
 
 

@@ -1,0 +1,163 @@
+"""Group commit: callers share a commit, and each gets its own verdict."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import lance
+import lance_namespace as api
+import pytest
+
+import tiltyard
+from tiltyard.catalog.manifest import edits, group
+from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    ThrottlingError,
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> tiltyard.DirectoryNamespace:
+    opened = tiltyard.connect(tmp_path, dir_listing_enabled=False)
+    opened.create_namespace(api.CreateNamespaceRequest(id=["lake"]))
+    return opened
+
+
+def _manifest(catalog: tiltyard.DirectoryNamespace) -> ManifestCatalog:
+    assert isinstance(catalog._catalog, ManifestCatalog)
+    return catalog._catalog
+
+
+def _declare(catalog: tiltyard.DirectoryNamespace, *name: str) -> None:
+    catalog.declare_table(api.DeclareTableRequest(id=list(name)))
+
+
+def _tables(catalog: tiltyard.DirectoryNamespace) -> list[str]:
+    return catalog.list_tables(api.ListTablesRequest(id=["lake"])).tables
+
+
+def _version(catalog: tiltyard.DirectoryNamespace) -> int:
+    return lance.dataset(f"{catalog._settings.root}/__manifest").version
+
+
+def _at_once(*calls: Callable[[], object]) -> list[BaseException | None]:
+    """Run all calls in threads that start together; what each raised."""
+    outcomes: list[BaseException | None] = [None] * len(calls)
+    ready = threading.Barrier(len(calls))
+
+    def run(at: int) -> None:
+        ready.wait()
+        try:
+            calls[at]()
+        except BaseException as error:
+            outcomes[at] = error
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def test_many_callers_share_few_commits(catalog: tiltyard.DirectoryNamespace) -> None:
+    before = _version(catalog)
+
+    outcomes = _at_once(*(lambda at=at: _declare(catalog, "lake", f"t{at:02}") for at in range(32)))
+
+    assert outcomes == [None] * 32
+    assert _tables(catalog) == [f"t{at:02}" for at in range(32)]
+    assert _version(catalog) - before < 32
+
+
+def test_a_bad_member_fails_alone(catalog: tiltyard.DirectoryNamespace) -> None:
+    _declare(catalog, "lake", "taken")
+
+    outcomes = _at_once(
+        lambda: _declare(catalog, "lake", "good"),
+        lambda: _declare(catalog, "lake", "taken"),
+        lambda: _declare(catalog, "nowhere", "t"),
+        lambda: _declare(catalog, "lake", "also good"),
+    )
+
+    kinds = [type(each) for each in outcomes]
+    assert kinds == [type(None), TableAlreadyExistsError, NamespaceNotFoundError, type(None)]
+    assert _tables(catalog) == ["also good", "good", "taken"]
+
+
+def test_of_equal_wishes_in_one_group_one_is_granted(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    outcomes = _at_once(*(lambda: _declare(catalog, "lake", "t") for _ in range(16)))
+
+    assert outcomes.count(None) == 1
+    assert {type(each) for each in outcomes if each} == {TableAlreadyExistsError}
+    assert _tables(catalog) == ["t"]
+
+
+def test_inserts_renames_and_drops_go_together(catalog: tiltyard.DirectoryNamespace) -> None:
+    for name in ("old", "gone"):
+        _declare(catalog, "lake", name)
+    renaming = api.RenameTableRequest(id=["lake", "old"], new_table_name="new")
+    dropping = api.DropTableRequest(id=["lake", "gone"])
+
+    outcomes = _at_once(
+        lambda: catalog.rename_table(renaming),
+        lambda: catalog.drop_table(dropping),
+        lambda: _declare(catalog, "lake", "t"),
+    )
+
+    assert outcomes == [None] * 3
+    assert _tables(catalog) == ["new", "t"]
+
+
+def test_an_edit_that_raises_leaves_no_trace_in_the_commit(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+    good = edits.add_table(as_row(manifest.place(("lake", "t"), {})))
+    bad = edits.add_table(as_row(manifest.place(("nowhere", "t"), {})))
+
+    with pytest.raises(NamespaceNotFoundError):
+        manifest.submit(edits.all_of([good, bad]))
+
+    assert _tables(catalog) == []
+
+
+def test_a_full_queue_refuses_and_the_waiting_go_on(
+    catalog: tiltyard.DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "LONGEST_QUEUE", 0)
+
+    with pytest.raises(ThrottlingError):
+        _declare(catalog, "lake", "t")
+
+    monkeypatch.undo()
+    _declare(catalog, "lake", "t")
+    assert _tables(catalog) == ["t"]
+
+
+def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) -> None:
+    manifest = _manifest(catalog)
+    waiting = threading.Event()
+
+    def interrupted(_: Draft) -> Change:
+        waiting.wait(10)
+        raise KeyboardInterrupt
+
+    def follow() -> None:
+        waiting.set()
+        _declare(catalog, "lake", "t")
+
+    outcomes = _at_once(lambda: manifest.submit(interrupted), follow)
+
+    assert isinstance(outcomes[0], KeyboardInterrupt)
+    assert outcomes[1] is None or isinstance(outcomes[1], ConcurrentModificationError)
+    _declare(catalog, "lake", "after")
+    assert "after" in _tables(catalog)
