@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, migrate, ns, table
+from tiltyard.cli import config, failures, lives, migrate, ns, table, trash
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -34,9 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(table.app, name="table")
+app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
 verb(app, "migrate")(migrate.migrate)
+lives.add_to(table.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from tiltyard.cli import words
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import UsageError
 
@@ -12,15 +13,15 @@ from tiltyard.cli.failures import UsageError
 def confirm(call: Call, what: str, name: str, *, yes: bool) -> None:
     """Go on only if the name is typed or `--yes` was given. Scripts are never left waiting.
 
-    `what` says what is about to happen to `name`: "drop table".
+    `what` says what is about to happen to `name`: "purge table".
     """
     _ask(call, f"{what} {name}", "its name", name, yes=yes)
 
 
 def confirm_all(call: Call, what: str, names: Sequence[str], *, yes: bool) -> None:
-    """The same for several, where their number is typed. `what` is in the plural: "drop tables"."""
+    """The same for several, where their number is typed. `what` is in the plural: "purge tables"."""
     count = str(len(names))
-    _ask(call, f"{what} {', '.join(names)}", "how many they are", count, yes=yes)
+    _ask(call, f"{what} {words.listed(names)}", "how many they are", count, yes=yes)
 
 
 def _ask(call: Call, deed: str, question: str, answer: str, *, yes: bool) -> None:

@@ -8,6 +8,14 @@ from enum import IntEnum
 from typing import Any
 
 
+# Hints speak of the Python interface; whoever reads them here would rather type a command.
+_AS_TYPED = {
+    "undrop_table": "tiltyard table undrop",
+    "purge_table": "tiltyard trash purge",
+    "keep_newer": "--keep-newer",
+}
+
+
 class Exit(IntEnum):
     """What a script can tell from the status alone."""
 
@@ -90,5 +98,7 @@ def _print(message: str, hint: str | None) -> None:
     line = " ".join(message.split())
     console.print(Text.assemble(("error: ", "bold red"), line))
     if hint:
+        for name, typed in _AS_TYPED.items():
+            hint = hint.replace(name, typed)
         console.print(Text.assemble(("hint:  ", "bold"), hint))
     sys.stderr.flush()

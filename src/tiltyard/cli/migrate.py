@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,11 +11,10 @@ import typer
 from tiltyard.cli import identifiers, words
 from tiltyard.cli.call import Call
 from tiltyard.cli.output import Field
+from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.catalog.migration import Migrated
-
-Progress = Callable[[int, int], None]
 
 FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason")]
 
@@ -29,11 +27,16 @@ def migrate(
 ) -> None:
     """Give every table directory at the root a row in the manifest.
 
-    No data moves, and a second run finds nothing to do. People see a summary and the tables that
-    were left out; -o csv, json or jsonl print every directory and what became of it.
+    No data moves, and a second run finds nothing to do. What Lance's own clients hid by a file
+    inside a table is noted at the root, so that no listing has to look into tables again; in
+    directory mode that is all that is done. People see a summary and the tables that were left
+    out; -o csv, json or jsonl print every directory and what became of it.
     """
-    with _bar(call) as progress:
-        report = call.catalog.migrate(dry_run=dry_run, progress=progress)
+    with bar(call, "Looking at tables") as show:
+        report = call.catalog.migrate(
+            dry_run=dry_run,
+            progress=None if show is None else lambda done, total: show(done, total, ""),
+        )
     rows = [
         {
             "table": identifiers.shown([each.table]),
@@ -50,24 +53,12 @@ def migrate(
 def _summary(report: Sequence[Migrated], *, dry_run: bool) -> str:
     counts = Counter(each.action.value for each in report)
     added = words.counted(counts["added"], "table")
-    return (
+    said = (
         f"{'Would add' if dry_run else 'Added'} {added}; "
         f"{words.number(counts['present'])} already there, "
         f"{words.number(counts['skipped'])} skipped."
     )
-
-
-@contextmanager
-def _bar(call: Call) -> Iterator[Progress | None]:
-    """A bar on standard error, if that is a terminal. It moves before the total is known."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if call.options.quiet or not console.is_terminal:
-        yield None
-        return
-    from rich.progress import Progress as Bar
-
-    with Bar(console=console, transient=True) as bar:
-        task = bar.add_task("Looking at tables", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    if counts["lifted"]:
+        lifted = words.counted(counts["lifted"], "table")
+        said += f"\n{lifted} deregistered by other clients: noted at the root, so listings see it."
+    return said

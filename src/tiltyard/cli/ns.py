@@ -89,7 +89,8 @@ def drop(
 ) -> None:
     """Drop a namespace.
 
-    One that is not empty is refused, unless you ask for a cascade, which drops all that is in it.
+    One that is not empty is refused, unless you ask for a cascade. That puts all tables in it into
+    the trash, from where each can be brought back; the namespaces in it are gone.
     """
     from lance_namespace import DropNamespaceRequest
 

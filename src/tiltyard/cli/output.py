@@ -35,12 +35,17 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """One column of rows, or one line of a record; `inside` makes its value rows of their own."""
+    """One column of rows, or one line of a record; `inside` makes its value rows of their own.
+
+    People see `title` above it, and `none` where there is no value.
+    """
 
     name: str
     show: Callable[[Any], str] = plain
     right: bool = False
     inside: Sequence[Field] = ()
+    title: str | None = None
+    none: str = "-"
 
 
 class Output(ABC):
@@ -132,7 +137,7 @@ class ConsoleOutput(Output):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
         for field in fields:
             table.add_column(
-                Text(plain(field.name)),
+                Text(plain(field.title or field.name)),
                 justify="right" if field.right else "left",
                 overflow="fold",
             )
@@ -205,7 +210,7 @@ def make_output(format: Format, *, quiet: bool) -> Output:
 
 def _shown(field: Field, row: Row) -> str:
     value = row.get(field.name)
-    return "-" if value is None else field.show(value)
+    return field.none if value is None else field.show(value)
 
 
 def _chosen(fields: Sequence[Field], row: Row) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""`tiltyard table`: which tables there are, what is in one, making and removing them."""
+"""`tiltyard table`: which tables there are, what is in one, making and naming them.
+
+The verbs by which a table goes and comes back are in `lives`.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ import typer
 
 from tiltyard.cli import files, identifiers, reading, words
 from tiltyard.cli.call import Call, parse_pairs, verb
-from tiltyard.cli.confirm import confirm, confirm_all
 from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.output import Field
 
-app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, describe, create, read, drop and undrop tables.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
 Names = Annotated[
@@ -183,33 +187,6 @@ def declare(call: Call, tables: Names, set_: Properties = None) -> None:
     )
     done = [(each, answer.location) for each, answer in zip(wanted, answers, strict=True)]
     _tell(call, "Declared table {table} at {location}.", done)
-
-
-@verb(app, "drop")
-def drop(
-    call: Call,
-    tables: Names,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-) -> None:
-    """Drop tables.
-
-    On a terminal you are asked to type the table's name, or the number of several.
-    """
-    from lance_namespace import DropTableRequest, TableExistsRequest
-
-    wanted = identifiers.parse_all(tables)
-    if not yes:  # ask about tables that are there, or say at once that one is not
-        for each in wanted:
-            call.catalog.table_exists(TableExistsRequest(id=each))
-    requests = [DropTableRequest(id=each) for each in wanted]
-    if len(requests) == 1:
-        confirm(call, "drop table", tables[0], yes=yes)
-        answers = [call.catalog.drop_table(requests[0])]
-    else:
-        confirm_all(call, "drop tables", tables, yes=yes)
-        answers = call.catalog.drop_tables(requests)
-    done = [(each, answer.location) for each, answer in zip(wanted, answers, strict=True)]
-    _tell(call, "Dropped table {table}.", done)
 
 
 @verb(app, "rename")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,6 +63,22 @@ def age(moment: datetime, now: datetime | None = None) -> str:
         if seconds >= span:
             return counted(int(seconds // span), noun) + " ago"
     return "just now" if seconds > -60 else "in the future"
+
+
+def until(moment: datetime, now: datetime | None = None) -> str:
+    """How far off something is: in 7 days, in a moment; or that it is over."""
+    seconds = (moment - (now or datetime.now(UTC))).total_seconds()
+    for noun, span in _SPANS:
+        if seconds >= span:
+            return "in " + counted(round(seconds / span), noun)
+    return "in a moment" if seconds > 0 else "expired"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """a, b, c; of many the first ones and how many more."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {number(len(names) - most)} more"
 
 
 def yes_or_no(value: bool) -> str:

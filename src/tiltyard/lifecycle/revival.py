@@ -23,7 +23,7 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.files import FENCE, Files
 from tiltyard.lifecycle.peers import show_to_peers
-from tiltyard.store import AlreadyThere, NotThere, Store
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
 from tiltyard.world import World
 
 # How often a create starts over after others interfered. Each time it decides anew.
@@ -49,22 +49,36 @@ class Revival:
 
         TableAlreadyExistsError if there is one. The version that was written is returned.
         """
+        overtaken = False
         for _ in range(TRIES):
-            present = self.settled(name)
-            location = names.table_directory(name)
-            if present.state in (State.DELETED, State.PURGED):
-                version = self._revive(name, present, rows)
-            elif present.hides:
-                raise _not_free(name, present)
-            else:
-                version = self._create_first(name, location, present, rows)
+            try:
+                version = self._try(name, rows)
+            except _Overtaken:
+                overtaken = True
+                continue
+            except TableAlreadyExistsError as taken:
+                if not overtaken:
+                    raise
+                # What is in the way may be our own: shown by another process and hidden again.
+                raise ConcurrentModificationError(
+                    f"others changed the state of table '{name}' while it was being created",
+                    hint="look at the table's state before trying again",
+                ) from taken
             if version is not None:
                 return version
         raise ConcurrentModificationError(
             f"could not create table '{name}': others changed its state {TRIES} times meanwhile"
         )
 
-    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int | None:
+    def _try(self, name: str, rows: Any) -> int | None:
+        present = self.settled(name)
+        if present.state in (State.DELETED, State.PURGED):
+            return self._revive(name, present, rows)
+        if present.hides:
+            raise _not_free(name, present)
+        return self._create_first(name, names.table_directory(name), present, rows)
+
+    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int:
         """Version 1 decides between creators; a marker that changed since says it came too late."""
         try:
             staged = self._files.stage(location, rows, 0)
@@ -75,7 +89,9 @@ class Revival:
         except LostRaceError as lost:
             self._files.discard(staged)
             raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
-        return version if marker.read(self._store, name).tag == present.tag else None
+        if marker.read(self._store, name).tag != present.tag:
+            raise _Overtaken
+        return version
 
     def _revive(self, name: str, dropped: Marker, rows: Any) -> int | None:
         """Write over a dropped table, so that its versions go on; None if another was first."""
@@ -86,7 +102,8 @@ class Revival:
                 self._put_back(reviving)
                 version = self._write_next(location, reviving, rows)
                 if version is not None:
-                    return version if self._go_live(name, reviving) else None
+                    self._go_live(name, reviving)
+                    return version
                 reviving = self._begin(name, reviving, dropped)
         except ConcurrentModificationError:
             return None
@@ -101,6 +118,8 @@ class Revival:
         base = max(dropped.floor, dropped.version_at_drop or 0, newest.version if newest else 0)
         kept = dropped.last_manifest
         if base and newest is None and (kept is None or kept.version != base):
+            if marker.read(self._store, name).tag != present.tag:
+                raise ConcurrentModificationError(f"table '{name}' is being purged")
             raise UnsupportedOperationError(
                 f"another client has deleted the files of the dropped table '{name}', "
                 f"so its versions can't go on",
@@ -120,7 +139,7 @@ class Revival:
         """Lance counts on from a manifest that exists, so that of a purged table returns."""
         kept = reviving.previous.last_manifest if reviving.previous else None
         if kept is not None and kept.version == reviving.base:
-            with suppress(AlreadyThere):
+            with suppress(AlreadyThere, Ambiguous):  # whoever stages next sees whether it is there
                 self._store.put_new(kept.key, kept.body)
 
     def _write_next(self, location: str, reviving: Marker, rows: Any) -> int | None:

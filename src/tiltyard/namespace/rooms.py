@@ -1,0 +1,116 @@
+"""The rooms behind the front door, opened and introduced to each other. Nothing is written here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lance_namespace as api
+
+from tiltyard.catalog.base import Catalog, Table
+from tiltyard.catalog.compatible import CompatibleCatalog
+from tiltyard.catalog.directory import DirectoryCatalog
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.migration import Migration
+from tiltyard.catalog.pylance import Lance
+from tiltyard.lifecycle.creation import Creation
+from tiltyard.lifecycle.lives import Lives
+from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.revival import Revival
+from tiltyard.settings import Settings
+from tiltyard.store import Retry, open_store
+from tiltyard.tables.files import LanceFiles
+from tiltyard.world import WORLD
+
+
+class Rooms(api.LanceNamespace):
+    """What every family of operations stands on."""
+
+    def __init__(self, **properties: Any) -> None:
+        self._settings = Settings.from_properties(properties)
+        self._world = WORLD
+        self._store = open_store(self._settings)
+        self._lance = Lance(self._settings)
+        directory = DirectoryCatalog(self._store, self._world)
+        manifest = self._open_manifest() if self._settings.manifest_enabled else None
+        self._catalog: Catalog = directory
+        if manifest is not None:
+            both = self._settings.dir_listing_enabled
+            self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
+        files = LanceFiles(self._lance, self._store)
+        revival = Revival(self._store, self._world, files)
+        markers = Markers(self._store, self._world, revival)
+        self._registrar = Registrar(
+            self._store,
+            self._catalog,
+            directory,
+            manifest,
+            markers,
+            lists_directories=self._settings.dir_listing_enabled,
+        )
+        self._lives = Lives(
+            self._store,
+            self._world,
+            self._catalog,
+            directory,
+            manifest,
+            markers,
+            self._registrar,
+        )
+        self._purge = Purge(
+            self._store,
+            self._world,
+            self._lives.bin,
+            MarkerPurge(self._store, self._world, revival),
+            manifest,
+            self._settings.actor,
+        )
+        self._creation = Creation(
+            self._store, self._world, self._catalog, files, revival, markers, Retry()
+        )
+        self._migration = Migration(self._store, self._world, directory, manifest)
+
+    def _open_manifest(self) -> ManifestCatalog:
+        retry = Retry(attempts=self._settings.commit_retries + 1, first_pause=0.01)
+        table = ManifestTable(self._store, self._lance, self._settings, retry)
+        return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
+
+    def __repr__(self) -> str:
+        return self.namespace_id()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self._settings.as_properties())
+
+    def namespace_id(self) -> str:
+        """Equal for equal settings; never shows a credential."""
+        modes = [
+            name
+            for name, on in (
+                ("manifest", self._settings.manifest_enabled),
+                ("directory", self._settings.dir_listing_enabled),
+            )
+            if on
+        ]
+        root = self._settings.root
+        return f'tiltyard.DirectoryNamespace {{ root: "{root}", mode: "{"+".join(modes)}" }}'
+
+    def _uri(self, table: Table) -> str:
+        return self._lance.uri(table.location)
+
+    def _vended(self, wanted: bool | None) -> dict[str, str] | None:
+        """The caller's own storage options, if the catalog was opened to hand them out."""
+        if not self._settings.vend_input_storage_options or wanted is False:
+            return None
+        options = dict(self._settings.storage)
+        interval = self._settings.vend_input_storage_options_refresh_interval_millis
+        if interval is not None:
+            options["expires_at_millis"] = str(self._world.now_ms() + interval)
+        return options
+
+
+def _reopen(kind: type[Rooms], properties: dict[str, str]) -> Rooms:
+    return kind(**properties)

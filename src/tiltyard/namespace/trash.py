@@ -1,0 +1,176 @@
+"""Operations on what is dropped: the trash, and the way into it and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import lance_namespace as api
+
+from tiltyard import names
+from tiltyard.catalog.base import Table
+from tiltyard.errors import InvalidInputError
+from tiltyard.lifecycle.purge import PurgePlan, Receipt, TableProgress
+from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
+from tiltyard.namespace.requests import properties_of, says
+from tiltyard.namespace.rooms import Rooms
+from tiltyard.settings import duration
+
+DEFAULT_TTL = "default_ttl"
+
+Duration = str | int | float | timedelta | None
+
+
+class TrashOperations(Rooms):
+    """Dropping tables, bringing them back, and deleting them for good."""
+
+    @says("drop table")
+    def drop_table(
+        self, request: api.DropTableRequest, *, ttl: Duration = None, reason: str | None = None
+    ) -> api.DropTableResponse:
+        """Put a table into the trash: small writes only, whatever its size; its data stays.
+
+        `ttl` is how long it can be brought back ("7d", seconds, a timedelta, "never"); without it
+        the namespace's property `default_ttl` counts, and then the catalog's.
+        """
+        identifier = names.parse_table_id(request.id)
+        terms = self._terms(identifier[:-1], ttl, reason)
+        return self._dropped(self._lives.drop(identifier, terms))
+
+    @says("drop tables")
+    def drop_tables(
+        self,
+        requests: Sequence[api.DropTableRequest],
+        *,
+        ttl: Duration = None,
+        reason: str | None = None,
+    ) -> list[api.DropTableResponse]:
+        """Drop any number of tables; their rows go in one commit, all of them or none."""
+        identifiers = [names.parse_table_id(request.id) for request in requests]
+        if len(set(identifiers)) < len(identifiers):
+            raise InvalidInputError("a table is named twice")
+        terms = self._terms(identifiers[0][:-1] if identifiers else (), ttl, reason)
+        return [self._dropped(table) for table in self._lives.drop_all(identifiers, terms)]
+
+    def _dropped(self, table: Table) -> api.DropTableResponse:
+        return api.DropTableResponse(
+            id=list(table.id), location=self._uri(table), properties=properties_of(table)
+        )
+
+    @says("undrop table")
+    def undrop_table(
+        self,
+        id: Sequence[str],
+        *,
+        generation: str | None = None,
+        as_id: Sequence[str] | None = None,
+        keep_newer: bool = False,
+    ) -> api.RegisterTableResponse:
+        """Bring a dropped table back, the one dropped last or a given generation of it.
+
+        `as_id` gives it another name without copying a byte; `keep_newer` accepts what somebody
+        wrote to it after it was dropped.
+        """
+        table = self._lives.undrop(
+            names.parse_table_id(id),
+            generation=generation,
+            target=None if as_id is None else names.parse_table_id(as_id),
+            keep_newer=keep_newer,
+        )
+        return api.RegisterTableResponse(location=self._uri(table), properties=properties_of(table))
+
+    @says("tell the status of table")
+    def table_status(self, id: Sequence[str]) -> TableStatus:
+        """Whether a table exists, is in the trash, or is not found (purged, or never was)."""
+        return self._lives.status(names.parse_table_id(id))
+
+    @says("list the trash of")
+    def list_trash(self, *, with_bytes: bool = False) -> list[Trashed]:
+        """Every dropped table, oldest drop first. Its size costs a listing of each."""
+        return self._lives.bin.everything(with_bytes=with_bytes)
+
+    @says("list what can be purged from")
+    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[Trashed]:
+        """Dropped tables that are not held and whose time has run out.
+
+        With a cutoff, those dropped before it instead, whatever their own time.
+        """
+        return self._purge.purgable(_aware(deleted_before))
+
+    @says("purge table")
+    def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
+        """Delete a dropped table for good, whether or not its time has come."""
+        self._store.require_conditions()
+        dropped = self._lives.bin.find(names.parse_table_id(id), generation)
+        return self._purge.purge(dropped)
+
+    @says("purge tables of")
+    def purge_tables(
+        self,
+        ids: Sequence[Sequence[str]] | None = None,
+        *,
+        dry_run: bool = False,
+        progress: TableProgress | None = None,
+    ) -> list[Receipt]:
+        """Delete everything whose time has come, or exactly the given dropped tables."""
+        plan = self.plan_purge(ids)
+        return self._purge.as_planned(plan) if dry_run else self.apply_purge(plan, progress)
+
+    @says("plan a purge of")
+    def plan_purge(
+        self,
+        ids: Sequence[Sequence[str]] | None = None,
+        *,
+        deleted_before: datetime | None = None,
+    ) -> PurgePlan:
+        """What a purge would delete, bound to the very drops that are in the trash now."""
+        tables = None if ids is None else [names.parse_table_id(each) for each in ids]
+        return self._purge.plan(tables, _aware(deleted_before))
+
+    @says("apply a purge to")
+    def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
+        """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
+        self._store.require_conditions()
+        return self._purge.apply(plan, progress)
+
+    @says("hold table")
+    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+        """Keep a dropped table from being purged until it is released."""
+        return self._lives.hold(names.parse_table_id(id), True, generation)
+
+    @says("release table")
+    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+        """Let a held table go again, when its time has come."""
+        return self._lives.hold(names.parse_table_id(id), False, generation)
+
+    @says("protect table")
+    def protect_table(self, id: Sequence[str]) -> None:
+        """Keep a table from being dropped until it is unprotected."""
+        self._lives.protect(names.parse_table_id(id), True)
+
+    @says("unprotect table")
+    def unprotect_table(self, id: Sequence[str]) -> None:
+        """Allow a protected table to be dropped."""
+        self._lives.protect(names.parse_table_id(id), False)
+
+    def _terms(
+        self, namespace: names.NamespaceId, ttl: Duration = None, reason: str | None = None
+    ) -> DropTerms:
+        """The terms of a drop: what the caller says, else the namespace, else the catalog."""
+        seconds = self._default_ttl(namespace) if ttl is None else duration(ttl)
+        ttl_ms = None if seconds is None else round(seconds * 1000)
+        return DropTerms(ttl_ms, self._settings.actor, reason)
+
+    def _default_ttl(self, namespace: names.NamespaceId) -> float | None:
+        """The nearest namespace upwards that has the property `default_ttl`."""
+        while self._settings.manifest_enabled and namespace:
+            kept = self._catalog.describe_namespace(namespace).get(DEFAULT_TTL)
+            if kept is not None:
+                return duration(kept, DEFAULT_TTL)
+            namespace = namespace[:-1]
+        return self._settings.default_ttl
+
+
+def _aware(when: datetime | None) -> datetime | None:
+    """A time without a zone is meant in the caller's own."""
+    return None if when is None else when.astimezone(UTC)
