@@ -68,7 +68,11 @@ class Part:
         self._types = _column(self.rows, "object_type")
         self._locations = _column(self.rows, "location")
         self._metadata = _column(self.rows, "metadata")
-        self._other_columns = [name for name in self.rows.column_names if name not in OUR_COLUMNS]
+        self._other_columns = [
+            name
+            for name in self.rows.column_names
+            if name not in OUR_COLUMNS and self.rows[name].null_count < len(ids)
+        ]
         self._children: dict[str, Children] = {}
 
     def __len__(self) -> int:

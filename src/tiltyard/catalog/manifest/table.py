@@ -27,7 +27,11 @@ from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
-from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    UnsupportedOperationError,
+)
 from tiltyard.settings import Settings
 from tiltyard.store import Entry, Retry, Store
 
@@ -50,12 +54,17 @@ _VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
 
 @dataclass(frozen=True)
 class _State:
-    """What is known: a version, open, its rows, and the object that proved it to be the newest."""
+    """What is known: a version, open, its rows, and the object that proved it to be the newest.
+
+    Right after a commit of ours no object does; and a file that a killed writer left in `_versions`
+    may come first for good, and proves nothing.
+    """
 
     dataset: lance.LanceDataset | None
     snapshot: Snapshot
     newest: Entry | None
     checked_ns: int
+    proven: bool
 
 
 class ManifestTable:
@@ -94,14 +103,13 @@ class ManifestTable:
             checked_ns = time.monotonic_ns()
             state = self._state
             newest = self._store.first(_VERSIONS)
-            # A file that a killed writer left may come first for good, and then proves nothing.
-            proves = newest is None or version_files.parse(newest) is not None
+            if state and state.proven and state.newest == newest:
+                if self._max_staleness_ns:
+                    self._renew(state, checked_ns)
+                return state
             with self._lock:
                 if self._state is not state:
                     continue  # what we looked at may be older than what is known now
-                if state and state.newest == newest and proves:
-                    self._state = replace(state, checked_ns=checked_ns)
-                    return state
                 try:
                     return self._catch_up(newest, checked_ns)
                 except FAILURES as error:
@@ -109,21 +117,26 @@ class ManifestTable:
                     if attempt + 1 == self._retry.attempts:
                         raise self._lance.explain(error, "read the manifest") from error
             self._retry.pause(attempt)
-        raise AssertionError("unreachable")
+        raise ConcurrentModificationError("the manifest changed again and again while it was read")
+
+    def _renew(self, state: _State, checked_ns: int) -> None:
+        with self._lock:
+            if self._state is state:
+                self._state = replace(state, checked_ns=checked_ns)
 
     def _catch_up(self, newest: Entry | None, checked_ns: int) -> _State:
         if newest is None:
-            state = _State(None, EMPTY, None, checked_ns)
+            state = _State(None, EMPTY, None, checked_ns, proven=True)
         else:
             found = version_files.parse(newest)
             version = found.version if found else self._lance.open(DIRECTORY).version
             known = self._state
-            if known and known.newest is None and known.snapshot.version == version:
-                state = replace(known, newest=newest, checked_ns=checked_ns)
+            if known and not known.newest and known.snapshot.version == version:
+                state = replace(known, newest=newest, checked_ns=checked_ns, proven=bool(found))
             else:
                 dataset = self._lance.open(DIRECTORY, version)
                 _check_flags(dataset, READER_FLAGS, "read")
-                state = _State(dataset, self._load(dataset), newest, checked_ns)
+                state = _State(dataset, self._load(dataset), newest, checked_ns, bool(found))
         self._state = state
         return state
 
@@ -208,7 +221,7 @@ class ManifestTable:
             raise
         snapshot = Snapshot(committed.version, kept + _parts(staged, rows))
         with self._lock:
-            self._state = _State(committed, snapshot, None, time.monotonic_ns())
+            self._state = _State(committed, snapshot, None, time.monotonic_ns(), proven=False)
         if self._indexed:
             self.build_indexes()
 
