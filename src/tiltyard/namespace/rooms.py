@@ -75,7 +75,9 @@ class Rooms(api.LanceNamespace):
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
-        retry = Retry(attempts=self._settings.commit_retries + 1, first_pause=0.01)
+        retry = Retry(
+            attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
+        )
         table = ManifestTable(self._store, self._lance, self._settings, retry)
         return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
 
