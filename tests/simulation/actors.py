@@ -21,6 +21,7 @@ from tiltyard.catalog.base import CreateMode, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.group import Committer
+from tiltyard.errors import translate
 from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
@@ -29,7 +30,7 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar, Registration
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.trash import DropTerms
-from tiltyard.store import Retry
+from tiltyard.store import Ambiguous, Retry
 from tiltyard.world import World
 
 EPOCH_MS = 1_700_000_000_000
@@ -133,7 +134,10 @@ def _purge(kit: Kit) -> None:
 
 
 def _declare(kit: Kit) -> None:
-    kit.directory.declare_all({(TABLE,): {}})
+    try:
+        kit.directory.declare_all({(TABLE,): {}})
+    except Ambiguous as doubt:  # the front door translates what the store says
+        raise translate(doubt, "declare table 't'") from doubt
 
 
 def _register(kit: Kit) -> None:

@@ -149,7 +149,8 @@ class _Run:
     def _work(self, _: Any) -> None:
         for at, operation in enumerate(self._actor.operations):
             self.at, self.is_first, self._doubtful = at, True, False
-            self._finished.append(_judged(at, operation, self))
+            finished = _judged(at, operation, self)
+            self._finished.append(finished)
 
     @property
     def is_doubtful(self) -> bool:

@@ -107,7 +107,9 @@ class MarkerSpec:
                 yield Arrow(Marked("purged", None))
             case "create":
                 yield from self._create(op, state, tainted)
-            case "declare" if kind == "live" and content in (None, ANY):
+            case "declare" if content in (None, ANY) and kind in ("live", "purged"):
+                # Over a tombstone it is refused, for the sake of late deletes and not of what it
+                # means: one that looked while a create was going on came just before that create.
                 yield Arrow(Marked("live", RESERVED))
             case "deregister" if kind == "live":
                 yield Arrow(Marked("deregistered", content))

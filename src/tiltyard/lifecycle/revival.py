@@ -33,6 +33,10 @@ TRIES = 4
 PATIENCE_MS = 60_000
 
 
+class _Overtaken(Exception):
+    """A version of ours was written, but others changed the marker before it could count."""
+
+
 class Revival:
     """Writes first versions at `<name>.lance`, and finishes what a crash left half done."""
 
@@ -102,7 +106,8 @@ class Revival:
                 self._put_back(reviving)
                 version = self._write_next(location, reviving, rows)
                 if version is not None:
-                    self._go_live(name, reviving)
+                    if not self._go_live(name, reviving):
+                        raise _Overtaken
                     return version
                 reviving = self._begin(name, reviving, dropped)
         except ConcurrentModificationError:
@@ -189,13 +194,15 @@ class Revival:
         What was purged has nothing to lose. A dropped table has, so the number that the creator
         wanted is taken first: its commit can then no longer land on top of a table brought back.
         """
-        former, base = reviving.previous, reviving.base
+        former, base = reviving.previous, reviving.base or 0  # a marker leaves zeros out
         assert former is not None
-        assert base is not None
         location = names.table_directory(name)
         has_content = former.state is State.DELETED and base > 0
         if has_content:
-            self._files.fence(location, base)
+            try:
+                self._files.fence(location, base)
+            except NotThere:  # another process went on, or another client deleted the files
+                has_content = False
         try:
             writer = self._files.written_by(location, base + 1)
         except NotThere:
