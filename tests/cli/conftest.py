@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tiltyard.cli import main
+from tiltyard.world import World
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,28 @@ class Terminal(io.StringIO):
         return True
 
 
+class Clock:
+    """A clock that stands still until it is set, and dice that count."""
+
+    def __init__(self) -> None:
+        self._ms = round(datetime.now(UTC).timestamp()) * 1000
+        self._thrown = 0
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._ms / 1000, UTC)
+
+    def turn_back(self, **time: int) -> None:
+        self._ms -= round(timedelta(**time).total_seconds() * 1000)
+
+    def now_ms(self) -> int:
+        return self._ms
+
+    def token(self, digits: int) -> str:
+        self._thrown += 1
+        return f"{self._thrown:0{digits}x}"
+
+
 @pytest.fixture
 def tiltyard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -55,6 +79,14 @@ def tiltyard(
         return Ended(status, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock and the dice of the catalogs that the test opens from here on."""
+    clock = Clock()
+    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, clock.token))
+    return clock
 
 
 @pytest.fixture

@@ -93,28 +93,6 @@ def test_a_name_with_a_dot_is_shown_as_it_must_be_typed(products: Tiltyard) -> N
     assert products("table", "exists", '"v1.2"').status == 0
 
 
-def test_a_drop_asks_for_the_name(products: Tiltyard) -> None:
-    wrong = products("table", "drop", "products", typed="prodcts\n")
-    assert (wrong.status, "nothing was done" in wrong.err) == (2, True)
-    right = products("table", "drop", "products", typed="products\n")
-    assert (right.status, "Type its name" in right.err) == (0, True)
-    assert products("table", "exists", "products").status == 4
-
-
-def test_a_script_says_yes_beforehand(products: Tiltyard) -> None:
-    assert products("table", "drop", "products", "--yes").status == 0
-
-
-@pytest.mark.parametrize("typed", [None, "products\n"])
-def test_where_nobody_can_answer_the_error_names_the_flag(
-    products: Tiltyard, typed: str | None
-) -> None:
-    flags = () if typed is None else ("--no-input",)
-    refused = products(*flags, "table", "drop", "products", typed=typed)
-    assert (refused.status, "--yes" in refused.err) == (2, True)
-    assert products("table", "exists", "products").status == 0
-
-
 def test_the_root_namespace_can_be_described(tiltyard: Tiltyard) -> None:
     shown = tiltyard("ns", "describe", "-o", "json")
     assert json.loads(shown.out)["properties"] == {}

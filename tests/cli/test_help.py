@@ -13,7 +13,9 @@ from tests.cli.conftest import Tiltyard
 HEAVY = ("lance", "lance_namespace", "pyarrow", "obstore", "pydantic", "numpy", "rich")
 
 VERBS = {
-    "table": "list describe exists count head create declare drop rename register deregister",
+    "table": "list describe exists count head create declare rename register deregister drop "
+    "undrop status hold release protect unprotect",
+    "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
 }

@@ -43,8 +43,9 @@ def test_several_changes_are_rows_for_programs(tiltyard: Tiltyard, tmp_path: Pat
 def test_one_change_has_the_same_form_as_several(tiltyard: Tiltyard, tmp_path: Path) -> None:
     done = tiltyard("table", "declare", "a", "-o", "json")
     assert json.loads(done.out) == [{"table": "a", "location": f"{tmp_path}/lake/a.lance"}]
-    dropped = tiltyard("table", "drop", "a", "--yes", "-o", "csv")
-    assert dropped.out == f"table,location\na,{tmp_path}/lake/a.lance\n"
+    header, row = tiltyard("table", "drop", "a", "-o", "csv").lines
+    assert header == "table,location,generation,expires_at"
+    assert row.startswith(f"a,{tmp_path}/lake/a.lance,")
 
 
 def test_several_tables_are_declared_and_dropped_in_one_commit(
@@ -55,7 +56,7 @@ def test_several_tables_are_declared_and_dropped_in_one_commit(
     before = _versions(tmp_path / "lake")
     assert tiltyard(*MANIFEST, "table", "declare", "n.a", "n.b", "c").status == 0
     assert _versions(tmp_path / "lake") == before + 1
-    assert tiltyard(*MANIFEST, "table", "drop", "n.a", "n.b", "c", "--yes").status == 0
+    assert tiltyard(*MANIFEST, "table", "drop", "n.a", "n.b", "c").status == 0
     assert _versions(tmp_path / "lake") == before + 2
     assert tiltyard(*MANIFEST, "table", "list", "--all", "-o", "csv").lines == ["table"]
 
@@ -69,34 +70,9 @@ def test_of_several_names_all_are_declared_or_none(tiltyard: Tiltyard) -> None:
 
 def test_of_several_tables_all_are_dropped_or_none(tiltyard: Tiltyard) -> None:
     tiltyard(*MANIFEST, "table", "declare", "here")
-    refused = tiltyard(*MANIFEST, "table", "drop", "here", "nothing", "--yes")
+    refused = tiltyard(*MANIFEST, "table", "drop", "here", "nothing")
     assert (refused.status, "'nothing' was not found" in refused.err) == (4, True)
     assert tiltyard(*MANIFEST, "table", "exists", "here").status == 0
-
-
-def test_a_drop_of_several_asks_how_many_they_are(tiltyard: Tiltyard) -> None:
-    tiltyard("table", "declare", "a", "b", "c")
-    wrong = tiltyard("table", "drop", "a", "b", typed="a\n")
-    asked, said = wrong.err.split("error: ")
-    assert (wrong.status, asked) == (2, "About to drop tables a, b. Type how many they are: ")
-    assert said == "that is not how many they are, so nothing was done\n"
-    right = tiltyard("table", "drop", "a", "b", typed="2\n")
-    assert right.status == 0
-    assert tiltyard("table", "list", "-o", "csv").lines == ["table", "c"]
-
-
-def test_a_script_says_yes_to_several_beforehand(tiltyard: Tiltyard) -> None:
-    tiltyard("table", "declare", "a", "b")
-    refused = tiltyard("table", "drop", "a", "b")
-    assert (refused.status, "--yes" in refused.err) == (2, True)
-    done = tiltyard("table", "drop", "a", "b", "--yes")
-    assert (done.status, done.err) == (0, "Dropped table a.\nDropped table b.\n")
-
-
-def test_a_drop_of_several_says_at_once_that_one_is_not_there(tiltyard: Tiltyard) -> None:
-    tiltyard("table", "declare", "a")
-    refused = tiltyard("table", "drop", "a", "nothing", typed="2\n")
-    assert (refused.status, "Type how many" in refused.err) == (4, False)
 
 
 def test_several_tables_are_registered_with_their_locations(
@@ -117,8 +93,8 @@ def test_several_tables_are_registered_with_their_locations(
     ("arguments", "message"),
     [
         (["declare", "a", "b", "a"], "a is named twice"),
-        (["drop", "a", "a", "--yes"], "a is named twice"),
-        (["drop", "a", '"a"', "--yes"], '"a" is named twice'),
+        (["drop", "a", "a"], "a is named twice"),
+        (["drop", "a", '"a"'], '"a" is named twice'),
         (["register", "a", "a.lance", "a", "b.lance"], "a is named twice"),
         (["register", "a", "a.lance", "b"], "b has no location"),
     ],

@@ -48,6 +48,26 @@ def test_an_age_is_said_in_its_largest_unit(ago: timedelta, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (timedelta(days=7, seconds=-2), "in 7 days"),
+        (timedelta(hours=1, seconds=-2), "in 1 hour"),
+        (timedelta(seconds=90), "in 2 minutes"),
+        (timedelta(seconds=20), "in a moment"),
+        (timedelta(0), "expired"),
+        (timedelta(days=-1), "expired"),
+    ],
+)
+def test_what_is_left_of_a_time_is_rounded(left: timedelta, said: str) -> None:
+    assert words.until(NOW + left, NOW) == said
+
+
+def test_of_many_names_the_first_are_listed() -> None:
+    assert words.listed(["a", "b", "c"], most=2) == "a, b, c"
+    assert words.listed(["a", "b", "c", "d"], most=2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize(
     ("value", "said"),
     [
         ([0.125, -0.5, 1 / 3, 0.25], "[0.125, -0.5, 0.333, …] (4)"),

@@ -19,7 +19,7 @@ def confirm(call: Call, what: str, name: str, *, yes: bool) -> None:
 
 
 def confirm_all(call: Call, what: str, names: Sequence[str], *, yes: bool) -> None:
-    """The same for several, where their number is typed. `what` is in the plural: "purge tables"."""
+    """The same for several, where their number is typed; `what` is in the plural."""
     count = str(len(names))
     _ask(call, f"{what} {words.listed(names)}", "how many they are", count, yes=yes)
 

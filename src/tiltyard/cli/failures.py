@@ -7,7 +7,6 @@ import traceback
 from enum import IntEnum
 from typing import Any
 
-
 # Hints speak of the Python interface; whoever reads them here would rather type a command.
 _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",

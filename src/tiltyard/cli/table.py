@@ -17,9 +17,7 @@ from tiltyard.cli.call import Call, parse_pairs, verb
 from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.output import Field
 
-app = typer.Typer(
-    help="List, describe, create, read, drop and undrop tables.", no_args_is_help=True
-)
+app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
 Names = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,23 +45,18 @@ def list_(
     """
     found = call.catalog.list_trash(with_bytes=with_bytes)
     rows = [_row(each) for each in found]
-    if call.options.format is not Format.TABLE:
-        call.out.rows([Field(each) for each in _EXACT], rows)
-        return
-    call.out.rows(
-        [
-            TABLE,
-            *([GENERATION] if _has_namesakes(found) else []),
-            DROPPED,
-            Field("dropped_by", title="by"),
-            Field("reason", words.value),
-            EXPIRES,
-            *([SIZE] if with_bytes else []),
-            Field("held", words.yes_or_no),
-            Field("restorable", words.yes_or_no),
-        ],
-        rows,
-    )
+    people = [
+        TABLE,
+        *([GENERATION] if _has_namesakes(found) else []),
+        DROPPED,
+        Field("dropped_by", title="by"),
+        Field("reason", words.value),
+        EXPIRES,
+        *([SIZE] if with_bytes else []),
+        Field("held", words.yes_or_no),
+        Field("restorable", words.yes_or_no),
+    ]
+    _show(call, people, [Field(each) for each in _EXACT], rows)
 
 
 @verb(app, "purge")
@@ -69,7 +64,7 @@ def purge(
     call: Call,
     tables: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TABLE]...", help="Dropped tables; none means what has expired."),
+        typer.Argument(metavar="TABLE", help="Dropped tables; none means what has expired."),
     ] = None,
     older_than: Annotated[
         str | None,
@@ -96,18 +91,17 @@ def purge(
     total = f"{words.counted(len(plan.tables), 'table')}, {words.size(plan.bytes)}"
     if not apply:
         rows = [_row(each) | {"outcome": "planned"} for each in plan.tables]
-        people = [TABLE, GENERATION, DROPPED, EXPIRES, SIZE]
-        call.out.rows(people if call.options.format is Format.TABLE else _RECEIPT, rows)
-        call.out.say(f"Would purge {total}. Nothing was deleted; --apply does it.")
+        said = f"Would purge {total}. Nothing was deleted; --apply does it."
+        _show(call, [TABLE, GENERATION, DROPPED, EXPIRES, SIZE], _RECEIPT, rows, said)
         return
     _ask(call, plan, yes=yes)
     receipts = _apply(call, plan)
     people = [*_RECEIPT_FOR_PEOPLE, *([_WHY] if any(each.error for each in receipts) else [])]
-    call.out.rows(
-        people if call.options.format is Format.TABLE else _RECEIPT,
-        [_receipt_row(each) for each in receipts],
-    )
-    _end(call, receipts, named=bool(tables))
+    _show(call, people, _RECEIPT, [_receipt_row(each) for each in receipts], _summary(receipts))
+    counts = Counter(each.outcome.value for each in receipts)
+    # What somebody brought back in the meantime is only amiss if it was named.
+    if counts["failed"] or (tables and counts["skipped"]):
+        raise typer.Exit(Exit.PARTLY if counts["purged"] else Exit.FAILED)
 
 
 verb(app, "restore")(lives.undrop)
@@ -166,23 +160,31 @@ def _apply(call: Call, plan: PurgePlan) -> list[Receipt]:
         return call.catalog.apply_purge(plan, progress)
 
 
-def _end(call: Call, receipts: Sequence[Receipt], *, named: bool) -> None:
-    """Say what came of it. A table that somebody brought back is only amiss if it was named."""
+def _summary(receipts: Sequence[Receipt]) -> str:
     counts = Counter(each.outcome.value for each in receipts)
-    gone = [each for each in receipts if each.outcome.value == "purged"]
-    objects = words.counted(sum(each.objects for each in gone), "object")
-    size = words.size(sum(each.bytes for each in gone))
-    rest = [
-        f"{words.number(counts[each])} {each}" for each in ("skipped", "failed") if counts[each]
-    ]
-    purged = f"Purged {words.counted(len(gone), 'table')}: {objects}, {size}"
-    call.out.say("; ".join([purged, *rest]) + ".")
-    amiss = counts["failed"] + (counts["skipped"] if named else 0)
-    if amiss:
-        raise typer.Exit(Exit.PARTLY if gone else Exit.FAILED)
+    objects = words.counted(sum(each.objects for each in receipts), "object")
+    size = words.size(sum(each.bytes for each in receipts))
+    said = [f"Purged {words.counted(counts['purged'], 'table')}: {objects}, {size}"]
+    left = [each for each in ("skipped", "failed") if counts[each]]
+    return "; ".join(said + [f"{words.number(counts[each])} {each}" for each in left]) + "."
 
 
 # -- rows
+
+
+def _show(
+    call: Call,
+    people: Sequence[Field],
+    programs: Sequence[Field],
+    rows: Sequence[Mapping[str, Any]],
+    sentence: str = "",
+) -> None:
+    """People see less than programs do, and a sentence below it."""
+    is_for_people = call.options.format is Format.TABLE
+    call.out.rows(people if is_for_people else programs, rows)
+    if is_for_people and sentence:
+        call.out.say(sentence)
+
 
 _EXACT = (
     "table",

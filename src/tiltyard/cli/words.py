@@ -69,7 +69,7 @@ def until(moment: datetime, now: datetime | None = None) -> str:
     """How far off something is: in 7 days, in a moment; or that it is over."""
     seconds = (moment - (now or datetime.now(UTC))).total_seconds()
     for noun, span in _SPANS:
-        if seconds >= span:
+        if seconds >= 0.95 * span:  # a week from a moment ago is still a week
             return "in " + counted(round(seconds / span), noun)
     return "in a moment" if seconds > 0 else "expired"
 
