@@ -1,6 +1,8 @@
 """Listing the tables of a directory-mode catalog: times on a disk, requests on an S3 server.
 
-The peer is pylance's own DirectoryNamespace in the same mode, on the same directories.
+The peer is pylance's own DirectoryNamespace in the same mode, on the same directories. They are
+migrated first, once and untimed: a directory that never was may have tables that are hidden by a
+file inside them, so that listing it looks into each. The peer does so every time.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ EVERYTHING = ListTablesRequest(id=[])
 
 def main(*, quick: bool = False) -> int:
     """Print both tables; returns how many rows miss their goal."""
+    print("every directory was migrated first, once and untimed: tiltyard migrate")
     sizes = [size for size in GOALS if size <= 1_000 or not quick]
     behind = 0
     if os.path.isdir(MEMORY):
@@ -124,6 +127,7 @@ def _requests(proxy: FaultProxy, client: LanceNamespace, size: int) -> int:
 def _clients(root: str, storage: dict[str, str]) -> tuple[LanceNamespace, LanceNamespace]:
     options = {f"storage.{name}": value for name, value in storage.items()}
     ours = tiltyard.connect(root, manifest_enabled=False, **options)
+    ours.migrate()
     kind: type[Any] = lance.namespace.DirectoryNamespace  # which has no types
     return ours, kind(root=root, manifest_enabled="false", **options)
 
