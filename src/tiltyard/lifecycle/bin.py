@@ -10,7 +10,7 @@ from tiltyard.catalog import marker
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.marker import Marker, State
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import InvalidTableStateError
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
@@ -34,7 +34,7 @@ class Bin:
         listing of each table besides.
         """
         with ThreadPoolExecutor(READING_THREADS) as pool:
-            found = [each for each in pool.map(self._of_marker, self._hidden()) if each]
+            found = [each for each in pool.map(self._if_understood, self._hidden()) if each]
             if self._manifest is not None:
                 found.extend(rows.trashed(self._manifest.read()))
             if with_bytes:
@@ -75,11 +75,16 @@ class Bin:
         )
         return [name for name in found if name is not None]
 
-    def _of_marker(self, name: str) -> Trashed | None:
+    def _if_understood(self, name: str) -> Trashed | None:
         try:
-            present = marker.read(self._store, name)
-        except TiltyardError:  # of a newer version: not ours to list
+            return self._of_marker(name)
+        except InvalidTableStateError:  # of a newer version: not ours to list
             return None
+
+    def _of_marker(self, name: str) -> Trashed | None:
+        present = marker.read(self._store, name)
+        if present.state is State.REVIVING and present.previous is not None:
+            present = present.previous  # until the create is done, the table is in the trash
         if present.state not in (State.DELETED, State.PURGING):
             return None
         deleted_at_ms = present.deleted_at_ms or 0
