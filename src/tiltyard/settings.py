@@ -21,6 +21,7 @@ from tiltyard.errors import InvalidInputError
 
 STORAGE_PREFIX = "storage."
 CLOUD_SCHEMES = ("s3", "gs", "az")
+LONGEST_SECONDS = 1000 * 366 * 86_400
 
 _SECRET = re.compile(r"(?i)secret|token|password|(?:access|account|master)_?key|sas|credential")
 
@@ -127,7 +128,12 @@ def duration(value: Any, name: str = "ttl") -> float | None:
         value = value.total_seconds()
     if isinstance(value, str) and value.strip().lower() == "never":
         return None
-    return _seconds(name, value)
+    seconds = _seconds(name, value)
+    if seconds > LONGEST_SECONDS:
+        raise InvalidInputError(
+            f"property {name!r} can't be longer than a thousand years", hint="say 'never' instead"
+        )
+    return seconds
 
 
 def _seconds(name: str, value: Any) -> float:

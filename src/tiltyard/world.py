@@ -31,6 +31,8 @@ class World:
 
 WORLD = World()
 
+_LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
+
 
 def moment(ms: int) -> datetime:
     """A time of the clock, as people write it."""
@@ -38,5 +40,7 @@ def moment(ms: int) -> datetime:
 
 
 def expiry(since_ms: int, ttl_ms: int | None) -> datetime | None:
-    """When something that lives so long ends; None: never."""
-    return None if ttl_ms is None else moment(since_ms + ttl_ms)
+    """When something that lives so long ends; None: never, or after the end of the calendar."""
+    if ttl_ms is None or since_ms + ttl_ms > _LAST_MS:
+        return None
+    return moment(since_ms + ttl_ms)
