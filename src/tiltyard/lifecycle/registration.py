@@ -22,7 +22,7 @@ from tiltyard.catalog.directory import (
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.draft import Draft, Edit
-from tiltyard.catalog.manifest.rows import MOVED, Row, check_properties
+from tiltyard.catalog.manifest.rows import MOVED, PROTECTED, Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import (
@@ -184,7 +184,8 @@ class Registrar:
         owner = _owner(spot, manifest.read())
         if owner is None or owner.id != found.id:
             raise already_exists(target)
-        self._markers.register(target[0], spot.marker)
+        protected = PROTECTED in owner.metadata
+        self._markers.register(target[0], replace(spot.marker, protected=protected))
         renamed = replace(found, id=target)
         manifest.submit(
             edits.all_of(
@@ -207,7 +208,8 @@ class Registrar:
         self.keep_root_name(target)
         moved = self._markers.move(name, present, names.object_id(target))
         renamed = replace(found, id=target)
-        row = as_row(renamed, **{MOVED: moved.nonce})
+        protection = {PROTECTED: "1"} if present.protected else {}
+        row = as_row(renamed, **{MOVED: moved.nonce}, **protection)
         try:
             manifest.submit(
                 edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
