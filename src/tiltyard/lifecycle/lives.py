@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -37,6 +37,9 @@ from tiltyard.store import Store
 from tiltyard.world import World
 
 LOOKING_THREADS = 16
+
+# The terms of a drop, for the namespace that a table is in.
+TermsOf = Callable[[NamespaceId], DropTerms]
 
 
 class Lives:
@@ -78,26 +81,37 @@ class Lives:
         self._manifest.submit(self._dropping(found, terms))
         return found
 
-    def drop_all(self, tables: Sequence[TableId], terms: DropTerms) -> list[Table]:
-        """Drop any number of tables; their rows go in one commit, all of them or none."""
+    def drop_all(self, tables: Sequence[TableId], terms: TermsOf) -> list[Table]:
+        """Drop any number of tables; their rows go in one commit, all of them or none.
+
+        Tables at V1 locations go one after the other, once it is clear that each of them can.
+        """
         self._store.require_conditions()
         if self._manifest is None:
-            return [self.drop(table, terms) for table in tables]
+            for table in tables:
+                self._directory.must_be_flat(table)
+                self._markers.droppable(table[-1])
+            return [self.drop(table, terms(table[:-1])) for table in tables]
         found = [self._droppable(table) for table in tables]
-        commits = [
-            edits.forget_table(each.id, each.location)
-            if names.is_marked(each.id, each.location)
-            else self._dropping(each, terms)
-            for each in found
-        ]
-        for each in found:
-            if names.is_marked(each.id, each.location):
-                self._markers.drop(each.id[0], terms, each.properties)
-        self._manifest.submit(edits.all_of(commits))
+        marked = [each for each in found if names.is_marked(each.id, each.location)]
+        commit = edits.all_of(
+            [
+                edits.forget_table(each.id, each.location)
+                if each in marked
+                else self._dropping(each, terms(each.id[:-1]))
+                for each in found
+            ]
+        )
+        for each in marked:
+            self._markers.droppable(each.id[0])
+        commit(Draft(self._manifest.read()))
+        for each in marked:
+            self._markers.drop(each.id[0], terms(each.id[:-1]), each.properties)
+        self._manifest.submit(commit)
         return found
 
     def drop_namespace(
-        self, namespace: NamespaceId, behaviour: DropBehaviour, terms: DropTerms
+        self, namespace: NamespaceId, behaviour: DropBehaviour, terms: TermsOf
     ) -> Mapping[str, str]:
         """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
         if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
@@ -114,13 +128,13 @@ class Lives:
         properties: Mapping[str, str] = row.properties
         return properties
 
-    def _dropping_row(self, row: Row, terms: DropTerms) -> Edit:
+    def _dropping_row(self, row: Row, terms: TermsOf) -> Edit:
         """A row left over from an undone rename has no table to put into the trash."""
         assert self._manifest is not None
         table = as_table(row)
         if not self._manifest.is_trusted(row):
             return edits.forget_table(table.id, table.location)
-        return self._dropping(table, terms)
+        return self._dropping(table, terms(table.id[:-1]))
 
     def _droppable(self, table: TableId) -> Table:
         try:
@@ -167,8 +181,7 @@ class Lives:
         if self.bin.is_marked(dropped):
             return self._undrop_marked(dropped, target, keep_newer)
         assert self._manifest is not None
-        if not keep_newer:
-            self._must_be_unwritten(dropped)
+        self._must_be_as_dropped(dropped, keep_newer)
         self._registrar.keep_root_name(target)
         edit = rows.undrop(table, dropped.generation, target)
         return as_table(self._manifest.submit(edit).answer)
@@ -183,14 +196,22 @@ class Lives:
         if target != dropped.id:
             present = self._markers.restorable(name, dropped.generation, keep_newer)
             return self._registrar.hand_over(present, table, target)
+        index = edits.replace_table(as_row(table))
+        if self._manifest is not None:
+            index(Draft(self._manifest.read()))  # what is refused has to be before it is shown
         self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
         if self._manifest is not None:
-            self._manifest.submit(edits.replace_table(as_row(table)))
+            self._manifest.submit(index)
         return table
 
-    def _must_be_unwritten(self, dropped: Trashed) -> None:
+    def _must_be_as_dropped(self, dropped: Trashed, keep_newer: bool) -> None:
         newest = version_files.latest(self._store, dropped.location)
-        if newest and newest.version > (dropped.version or 0):
+        if newest is None and dropped.version:
+            raise TableNotFoundError(
+                f"table {names.display(dropped.id)} can't be brought back: "
+                f"another client has deleted its files"
+            )
+        if newest and newest.version > (dropped.version or 0) and not keep_newer:
             raise InvalidTableStateError(
                 f"table {names.display(dropped.id)} was written to after it was dropped: it is at "
                 f"version {newest.version}, and was dropped at {dropped.version or 0}",

@@ -54,6 +54,30 @@ class Markers:
         return persistently(lambda: self._drop(name, terms, properties))
 
     def _drop(self, name: str, terms: DropTerms, properties: Mapping[str, str] | None) -> Marker:
+        present, version = self.droppable(name)
+        deleted = marker.swap(
+            self._store,
+            name,
+            present,
+            replace(
+                present.forgotten(),
+                state=State.DELETED,
+                generation=self._world.generation(),
+                location=names.table_directory(name),
+                deleted_at_ms=self._world.now_ms(),
+                ttl_ms=terms.ttl_ms,
+                version_at_drop=version,
+                reason=terms.reason,
+                dropped_by=terms.by,
+                properties=properties,
+            ),
+            self._world,
+        )
+        hide_from_peers(self._store, name, deleted)
+        return deleted
+
+    def droppable(self, name: str) -> tuple[Marker, int | None]:
+        """The marker of a table that can be dropped and its latest version, or why it can't."""
         present = self._revival.settled(name)
         location = names.table_directory(name)
         newest = version_files.latest(self._store, location)
@@ -65,26 +89,7 @@ class Markers:
             raise InvalidTableStateError(
                 f"table '{name}' is protected", hint="unprotect it before dropping it"
             )
-        deleted = marker.swap(
-            self._store,
-            name,
-            present,
-            replace(
-                present.forgotten(),
-                state=State.DELETED,
-                generation=self._world.generation(),
-                location=location,
-                deleted_at_ms=self._world.now_ms(),
-                ttl_ms=terms.ttl_ms,
-                version_at_drop=newest.version if newest else None,
-                reason=terms.reason,
-                dropped_by=terms.by,
-                properties=properties,
-            ),
-            self._world,
-        )
-        hide_from_peers(self._store, name, deleted)
-        return deleted
+        return present, newest.version if newest else None
 
     def undrop(
         self, name: str, *, generation: str | None = None, keep_newer: bool = False
@@ -110,10 +115,13 @@ class Markers:
             raise TableNotFoundError(
                 f"table '{name}' can't be brought back: another client has deleted its files"
             )
-        if newest and newest.version > (present.version_at_drop or 0) and not keep_newer:
+        # A marker of the proposal's form does not tell at which version the table was dropped.
+        tells_version = present.dropped_by is not None
+        at_drop = present.version_at_drop or 0
+        if newest and newest.version > at_drop and tells_version and not keep_newer:
             raise InvalidTableStateError(
                 f"table '{name}' was written to after it was dropped: it is at version "
-                f"{newest.version}, and was dropped at {present.version_at_drop or 0}",
+                f"{newest.version}, and was dropped at {at_drop}",
                 hint="undrop it with keep_newer to keep what was written",
             )
         return present
@@ -201,8 +209,7 @@ class Markers:
             present = self._revival.settled(name)
             if present.state is State.MOVED:
                 return
-            is_free = present.state is State.LIVE and self._is_empty(names.table_directory(name))
-            if not (is_free or present.state is State.PURGED):
+            if not self._is_gone(name, present):
                 hint = marker.why_hidden(present)
                 raise TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)
             following = replace(
@@ -221,6 +228,13 @@ class Markers:
             if not former.hides:
                 show_to_peers(self._store, name)
             marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._world)
+
+    def _is_gone(self, name: str, present: Marker) -> bool:
+        """Whether nothing is left of a name: it never was, was purged, or another client deleted
+        the files of what was dropped."""
+        if present.state in (State.LIVE, State.DELETED):
+            return self._is_empty(names.table_directory(name))
+        return present.state is State.PURGED
 
     def _is_empty(self, location: str) -> bool:
         inside = self._store.list(location)

@@ -59,7 +59,7 @@ class NamespaceOperations(TrashOperations):
         mode = choice(DropMode, request.mode, "drop mode")
         behaviour = choice(DropBehaviour, request.behavior, "drop behavior")
         try:
-            properties = self._lives.drop_namespace(namespace, behaviour, self._terms(namespace))
+            properties = self._lives.drop_namespace(namespace, behaviour, self._terms_of())
         except NamespaceNotFoundError:
             if mode is DropMode.FAIL:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +11,7 @@ import lance_namespace as api
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError
+from tiltyard.lifecycle.lives import TermsOf
 from tiltyard.lifecycle.purge import PurgePlan, Receipt, TableProgress
 from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
 from tiltyard.namespace.requests import properties_of, says
@@ -49,7 +51,7 @@ class TrashOperations(Rooms):
         identifiers = [names.parse_table_id(request.id) for request in requests]
         if len(set(identifiers)) < len(identifiers):
             raise InvalidInputError("a table is named twice")
-        terms = self._terms(identifiers[0][:-1] if identifiers else (), ttl, reason)
+        terms = self._terms_of(ttl, reason)
         return [self._dropped(table) for table in self._lives.drop_all(identifiers, terms)]
 
     def _dropped(self, table: Table) -> api.DropTableResponse:
@@ -160,6 +162,10 @@ class TrashOperations(Rooms):
         seconds = self._default_ttl(namespace) if ttl is None else duration(ttl)
         ttl_ms = None if seconds is None else round(seconds * 1000)
         return DropTerms(ttl_ms, self._settings.actor, reason)
+
+    def _terms_of(self, ttl: Duration = None, reason: str | None = None) -> TermsOf:
+        """The terms of a drop of many tables; each namespace is asked once."""
+        return functools.cache(lambda namespace: self._terms(namespace, ttl, reason))
 
     def _default_ttl(self, namespace: names.NamespaceId) -> float | None:
         """The nearest namespace upwards that has the property `default_ttl`."""
