@@ -75,8 +75,9 @@ def exists(catalog: api.LanceNamespace, *table: str, **rest: Any) -> bool:
     return True
 
 
-def drop(catalog: api.LanceNamespace, *table: str) -> api.DropTableResponse:
-    return catalog.drop_table(api.DropTableRequest(id=list(table)))
+def drop(catalog: api.LanceNamespace, *table: str, **terms: Any) -> api.DropTableResponse:
+    """Only our client takes terms: `ttl` and `reason`."""
+    return catalog.drop_table(api.DropTableRequest(id=list(table)), **terms)
 
 
 def register(
