@@ -29,6 +29,7 @@ READ = ("text", "json", "toml")
 
 _PLAIN = re.compile(r"tiltyard [^|&;<>]*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?")
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
 
 
@@ -114,6 +115,13 @@ def test_a_page_names_the_language_of_its_blocks_and_links_to_files_that_exist(p
     assert [each.line for each in _blocks(page) if each.language not in RUN + READ] == []
     links = _LINK.findall(page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_a_page_names_tests_that_exist(page: Path) -> None:
+    for path, name in _TEST.findall(page.read_text()):
+        assert (ROOT / path).exists(), path
+        assert not name or f"def {name}(" in (ROOT / path).read_text(), name
 
 
 def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 _LINE = re.compile(r"\| (`.*) \| (\d+|not)[^|]* \| (N|\d+|not)[^|]* \|")
 
+_LIFE = re.compile(r"\| (`.*) \| (\d+) \| (\d+) \| (\d+) \|")
+
 
 @dataclass(frozen=True)
 class Page:
@@ -90,6 +92,39 @@ OPERATIONS: dict[str, Callable[[Subject], object]] = {
 }
 
 
+@dataclass(frozen=True)
+class Life:
+    """An operation on the trash, and what has to be so before; that is not counted."""
+
+    operation: str
+    act: Callable[[Subject], object]
+    before: Callable[[Subject], object] = lambda _: None
+
+
+# In an order in which each has what it needs, on the table `warm`.
+LIVES = [
+    Life("`drop_table`", lambda it: calls.drop(it.client, *it.home, "warm")),
+    Life("`table_status`", lambda it: it.client.table_status([*it.home, "warm"])),
+    Life("`hold_table`", lambda it: it.client.hold_table([*it.home, "warm"])),
+    Life("`release_table`", lambda it: it.client.release_table([*it.home, "warm"])),
+    Life("`undrop_table`", lambda it: it.client.undrop_table([*it.home, "warm"])),
+    Life(
+        "`create_table` over a dropped table",
+        lambda it: calls.create(it.client, *it.home, "warm"),
+        before=lambda it: calls.drop(it.client, *it.home, "warm"),
+    ),
+    Life(
+        "`purge_table`, one small file",
+        lambda it: it.client.purge_table([*it.home, "warm"]),
+        before=lambda it: calls.drop(it.client, *it.home, "warm"),
+    ),
+    Life(
+        "`create_table` over a purged table",
+        lambda it: calls.create(it.client, *it.home, "warm"),
+    ),
+]
+
+
 @pytest.fixture
 def proxy(ministack: S3Server) -> Iterator[FaultProxy]:
     with FaultProxy(ministack.endpoint) as running:
@@ -101,10 +136,8 @@ def proxy(ministack: S3Server) -> Iterator[FaultProxy]:
 def test_a_page_tells_how_many_requests_an_operation_takes(
     ministack: S3Server, proxy: FaultProxy, page: Page, side: int
 ) -> None:
-    storage = ministack.through(proxy.url).storage_options()
-    properties = {f"storage.{name}": value for name, value in storage.items()}
     kind: Any = tiltyard.DirectoryNamespace if side == OURS else lance.namespace.DirectoryNamespace
-    subject = _used_before(kind(root=ministack.new_root(), **page.properties, **properties), page)
+    subject = _used_before(_opened(kind, ministack, proxy, page), page)
     told = page.told(side)
 
     counted = {
@@ -115,6 +148,28 @@ def test_a_page_tells_how_many_requests_an_operation_takes(
 
     assert len(told) > 5, "the table was found"
     assert counted == told
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_page_about_lives_tells_what_each_step_takes(
+    ministack: S3Server, proxy: FaultProxy, page: Page
+) -> None:
+    subject = _used_before(_opened(tiltyard.DirectoryNamespace, ministack, proxy, page), page)
+    counted = {}
+    for each in LIVES:
+        each.before(subject)
+        counted[each.operation] = _count(each.act, subject, proxy)
+
+    column = 2 + PAGES.index(page)
+    lines = (DOCS / "table-lifecycle.md").read_text().splitlines()
+    found = filter(None, map(_LIFE.fullmatch, lines))
+    assert counted == {match[1]: int(match[column]) for match in found}
+
+
+def _opened(kind: Any, server: S3Server, proxy: FaultProxy, page: Page) -> Any:
+    storage = server.through(proxy.url).storage_options()
+    properties = {f"storage.{name}": value for name, value in storage.items()}
+    return kind(root=server.new_root(), **page.properties, **properties)
 
 
 def _used_before(client: Any, page: Page) -> Subject:
