@@ -6,6 +6,7 @@ Everything fits into 80 columns and reads the same in a pipe.
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,15 +19,17 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tiltyard.cli import main as tiltyard
+from tiltyard.cli.words import counted
 
 CATALOG = Path("demo-catalog")
 WIDTH = 80
 
-# A command in a process of its own, which loads everything first and then waits for the signal.
+# A process of its own, which loads everything first and then waits for a command to run.
 _RACER = (
-    "import sys, tiltyard.namespace; from tiltyard.cli import main; "
-    "print(flush=True); sys.stdin.readline(); sys.exit(main(sys.argv[1:]))"
+    "import json, sys, tiltyard.namespace; from tiltyard.cli import main; print(flush=True); "
+    "given = sys.stdin.readline(); sys.exit(main(json.loads(given)) if given else 0)"
 )
+RACERS = 5  # in all races together; they load while the first steps play
 
 
 class Stage:
@@ -36,6 +39,7 @@ class Stage:
         self.files = files
         self.variables: dict[str, Any] = {}
         self._console = Console(width=WIDTH, highlight=False)
+        self._racers = [_racer() for _ in range(RACERS)]
 
     # -- words
 
@@ -61,7 +65,7 @@ class Stage:
         self._console.print()
         self._console.print(Rule("that was all", style="dim"))
         self.say(f"The catalog is still in ./{CATALOG}. Look around in it:")
-        commands = ("table list --all", "table head products", "--help")
+        commands = ("table list --all", "trash list", "table head products", "--help")
         self._code(*(f".venv/bin/tiltyard --root {CATALOG} {each}" for each in commands))
         self.say("Then read docs/getting-started.md. docs/on-disk-format.md is for the curious.")
         self._console.print()
@@ -86,30 +90,23 @@ class Stage:
             exec("\n".join(lines), self.variables)
         self._print(printed)
 
-    def race(self, *commands: Sequence[str]) -> None:
-        """Show tiltyard commands, run them in as many processes at the same moment."""
+    def race(self, *commands: Sequence[str]) -> list[int]:
+        """Show tiltyard commands, run them in as many processes at the same moment.
+
+        What they say is shown in the order of the commands; their exit statuses are returned.
+        """
         self._code(*(f"$ tiltyard {' '.join(map(self._short, each))} &" for each in commands))
-        racers = [
-            subprocess.Popen(
-                [sys.executable, "-c", _RACER, *each],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for each in commands
-        ]
+        racers = [self._racers.pop() for _ in commands]
         for racer in racers:
             assert racer.stdout is not None
             racer.stdout.readline()
-        for racer in racers:
+        for racer, command in zip(racers, commands, strict=True):
             assert racer.stdin is not None
-            racer.stdin.write("go\n")
+            racer.stdin.write(json.dumps(command) + "\n")
             racer.stdin.flush()
-        said = [racer.communicate()[0].strip() for racer in racers]
-        statuses = sorted(racer.returncode for racer in racers)
-        assert statuses == [0, *[5] * (len(racers) - 1)], (statuses, said)
+        said = [racer.communicate()[1].strip() for racer in racers]
         self._indented("\n".join(said).splitlines())
+        return [racer.returncode for racer in racers]
 
     def directory(self) -> None:
         """Show what lies in the catalog's directory, one level deep."""
@@ -119,9 +116,9 @@ class Stage:
                 continue
             if path.is_dir():
                 count = sum(each.is_file() for each in path.rglob("*"))
-                lines.append(f"    {path.name + '/':<24} {count} files")
+                lines.append(f"    {path.name + '/':<24} {counted(count, 'file')}")
             else:
-                lines.append(f"    {path.name:<24} {path.stat().st_size} bytes")
+                lines.append(f"    {path.name:<24} {counted(path.stat().st_size, 'byte')}")
         self._indented(lines)
 
     def _code(self, *lines: str) -> None:
@@ -137,5 +134,16 @@ class Stage:
             self._console.print(Text("  " + line.rstrip(), style=style), soft_wrap=True)
 
     def _short(self, argument: str) -> str:
-        """Leave out where the demo keeps its data files: it is long and means nothing."""
-        return argument.removeprefix(f"{self.files}/")
+        """As one would type it, without where the demo keeps its data files."""
+        shown = argument.removeprefix(f"{self.files}/")
+        return f'"{shown}"' if " " in shown else shown
+
+
+def _racer() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", _RACER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

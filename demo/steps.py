@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from demo import goods
 from demo.stage import CATALOG, Stage
 
+# Who drops, for the trash to tell.
+ADA = ("-p", "actor=ada")
+
 
 @dataclass(frozen=True)
 class Step:
@@ -86,10 +89,11 @@ def _race(stage: Stage) -> None:
         (stage.files / f"{person.lower()}.csv").write_text(
             goods.stock(stage.variables["products"], person)
         )
-    stage.race(
+    statuses = stage.race(
         ("table", "create", "stock", str(stage.files / "ada.csv")),
         ("table", "create", "stock", str(stage.files / "grace.csv")),
     )
+    assert sorted(statuses) == [0, 5], statuses
     stage.say(
         "One of them wins, the other is told, and the table holds the winner's count and nothing "
         "else. No server decided this: the catalog's files did."
@@ -99,14 +103,72 @@ def _race(stage: Stage) -> None:
 
 def _drop(stage: Stage) -> None:
     stage.say(
-        "The old price list can go. This is the directory before. __manifest is a table too, with "
-        "a row for every name; orders.deleted notes that orders.lance goes by another name now."
+        "The old price list can go. But a program is reading it, and has come as far as the first "
+        "twenty rows:"
+    )
+    stage.python(
+        'reading = catalog.open_table(["old_prices"]).to_batches(batch_size=20)',
+        "seen = next(reading).num_rows",
+    )
+    stage.shell("table", "drop", "old_prices", "--reason", "last year", *ADA)
+    stage.say("A drop puts a table into the trash and deletes nothing, so the reader finishes:")
+    stage.python(
+        "seen += sum(batch.num_rows for batch in reading)",
+        'print(seen, "rows were read")',
+    )
+    stage.say("For everybody else the table is gone. The trash has it:")
+    stage.shell("trash", "list")
+    stage.say(
+        "This is the directory. The small file old_prices.deleted decides that old_prices.lance "
+        "is not shown, and orders.deleted that orders.lance goes by another name. __manifest is a "
+        "table too, with a row for every name."
     )
     stage.directory()
-    stage.say("A person would be asked to type the table's name; a script says --yes.")
-    stage.shell("table", "drop", "old_prices", "--yes")
-    stage.say("And after:")
-    stage.directory()
+
+
+def _undrop(stage: Stage) -> None:
+    stage.say("It was needed after all. However large it is, it is back at once:")
+    stage.shell("table", "undrop", "old_prices")
+    stage.shell("table", "count", "old_prices")
+    stage.say(
+        "Dropped once more. This time a new table of the same name takes its place: the next "
+        "version in the same directory, with rows and columns of its own."
+    )
+    stage.shell("table", "drop", "old_prices", *ADA)
+    (stage.files / "new.csv").write_text("sku,price,valid_until\nP001,19.90,2027-01-31\n")
+    stage.shell("table", "create", "old_prices", str(stage.files / "new.csv"))
+    stage.shell("table", "head", "old_prices")
+
+
+def _purge(stage: Stage) -> None:
+    stage.say("Only a purge deletes. By itself it just tells what it would do:")
+    stage.shell("table", "drop", "old_prices", *ADA)
+    stage.shell("trash", "purge", "old_prices")
+    stage.say(
+        "With --apply it would ask a person to type the table's name; a script says --yes. The "
+        "receipt tells what was deleted."
+    )
+    stage.shell("trash", "purge", "old_prices", "--apply", "--yes")
+
+
+def _race_for_trash(stage: Stage) -> None:
+    stage.say(
+        "Two cleaning jobs want to purge the stock list. At the same moment somebody asks for it "
+        "back. All three are programs of their own:"
+    )
+    stage.shell("table", "drop", "stock", *ADA)
+    purge = ("trash", "purge", "stock", "--apply", "--yes")
+    first, second, undrop = stage.race(purge, purge, ("table", "undrop", "stock"))
+    has_purged, has_undropped = 0 in (first, second), undrop == 0
+    assert has_purged != has_undropped, (first, second, undrop)
+    stage.say(
+        "The undrop was first, so neither purge deleted anything."
+        if has_undropped
+        else "A purge was first, so the undrop was refused and nothing half deleted came back.",
+        "Who is first changes from run to run. That both sides win, or that a table comes back "
+        "with files missing, does not happen.",
+    )
+    stage.python('print(catalog.table_status(["stock"]).state)')
 
 
 def _leave(stage: Stage) -> None:
@@ -144,7 +206,10 @@ STEPS = (
     Step("Find things that are alike", _search),
     Step("Put tables into namespaces", _nest),
     Step("Two programs, one name", _race),
-    Step("Drop a table", _drop),
+    Step("Drop a table that is being read", _drop),
+    Step("Bring it back", _undrop),
+    Step("Delete for good", _purge),
+    Step("Two purges and an undrop", _race_for_trash),
     Step("When something is wrong", _fail),
     Step("It is all plain Lance", _leave),
 )

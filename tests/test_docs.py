@@ -128,7 +128,7 @@ def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "demo"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=False,
