@@ -123,7 +123,7 @@ class DirectoryCatalog:
         }
         found = (names.table_name(directory) for directory in listing.directories)
         visible = sorted(name for name in found if name is not None and name not in hidden)
-        return visible if _is_lifted(listing) else self._without_nested(visible)
+        return visible if is_lifted(listing) else self._without_nested(visible)
 
     def _without_nested(self, tables: Sequence[str]) -> list[str]:
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
@@ -142,8 +142,8 @@ class DirectoryCatalog:
         if self._is_new is None:
             listing = self._store.list()
             has_tables = any(names.table_name(each) for each in listing.directories)
-            self._is_new = not (has_tables or _is_lifted(listing))
-            if has_tables and not _is_lifted(listing):
+            self._is_new = not (has_tables or is_lifted(listing))
+            if has_tables and not is_lifted(listing):
                 log.info("%s: run migrate() once, and a listing is one request", self._store.url)
 
     def stamp_if_new(self) -> None:
@@ -253,7 +253,8 @@ class DirectoryCatalog:
         self.stamp_if_new()
 
 
-def _is_lifted(listing: Listing) -> bool:
+def is_lifted(listing: Listing) -> bool:
+    """Whether a catalog has the stamp, so that no table is hidden by a nested marker alone."""
     return any(each.key == names.LIFTED for each in listing.objects)
 
 

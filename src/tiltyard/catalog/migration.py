@@ -17,7 +17,7 @@ from itertools import islice
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
+from tiltyard.catalog.directory import DirectoryCatalog, is_lifted, why_hidden
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
@@ -66,14 +66,21 @@ class Migration:
     def run(
         self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> list[Migrated]:
-        """One listing, one look at each table without a row, one commit per 10,000 of them."""
-        candidates = [each for each in self._store.list().directories if _looks_like_v1(each)]
+        """One listing, one look at each table without a row, one commit per 10,000 of them.
+
+        The first run looks at those with a row too: a client that knows no rows may have hidden
+        them.
+        """
+        listing = self._store.list()
+        candidates = [each for each in listing.directories if _looks_like_v1(each)]
         snapshot = EMPTY if self._manifest is None else self._manifest.read()
         if not dry_run:
             self._store.require_conditions()
         report: list[Migrated] = []
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
-            judged = pool.map(lambda directory: self._judge(directory, snapshot), candidates)
+            judged = pool.map(
+                lambda directory: self._judge(directory, snapshot, is_lifted(listing)), candidates
+            )
             for chunk in _chunks(judged, ROWS_PER_COMMIT):
                 if not dry_run:
                     self._lift([each for each in chunk if each.action is Action.LIFTED])
@@ -85,7 +92,7 @@ class Migration:
             self._directory.stamp()
         return report
 
-    def _judge(self, directory: str, snapshot: Snapshot) -> Migrated:
+    def _judge(self, directory: str, snapshot: Snapshot, lifted: bool) -> Migrated:
         name = directory.removesuffix(names.TABLE_SUFFIX)
 
         def verdict(action: Action, reason: str | None = None) -> Migrated:
@@ -100,18 +107,15 @@ class Migration:
         row = snapshot.get(name)
         if row is not None and not row.is_table:
             return verdict(Action.SKIPPED, "a namespace has this name")
-        if row is not None:
-            same = row.location == directory
-            return verdict(
-                *(
-                    (Action.PRESENT,)
-                    if same
-                    else (Action.SKIPPED, "its name is at another location")
-                )
-            )
+        if row is not None and row.location != directory:
+            return verdict(Action.SKIPPED, "its name is at another location")
+        if row is not None and lifted:
+            return verdict(Action.PRESENT)
         spot = self._directory.look((name,))
         if spot.hidden_by_peer and not spot.marker.hides:
             return verdict(Action.LIFTED, "it was deregistered by one of Lance's own clients")
+        if row is not None:
+            return verdict(Action.PRESENT)
         if spot.is_visible and (spot.has_versions or spot.is_reserved):
             return verdict(Action.PRESENT if self._manifest is None else Action.ADDED)
         return verdict(Action.SKIPPED, why_hidden(spot) or "it holds no Lance table")
