@@ -93,11 +93,11 @@ class Creation:
             self._files.discard(staged)
             raise already_exists(table.id) from lost
 
-    def _must_still_be(self, declared: Table) -> None:
-        """Guard C: a table that was dropped while it was filled was not created."""
-        if self._catalog.find(declared.id).location != declared.location:
+    def _must_still_be(self, found: Table) -> None:
+        """Guard C: a table that was dropped while it was written was not."""
+        if self._catalog.find(found.id).location != found.location:
             raise ConcurrentModificationError(
-                f"table {names.display(declared.id)} was replaced by another meanwhile"
+                f"table {names.display(found.id)} was replaced by another meanwhile"
             )
 
     def _publish(self, placed: Table) -> None:
@@ -120,6 +120,7 @@ class Creation:
         for attempt in range(self._retry.attempts):
             version = self._overwrite(table, rows)
             if version is not None:
+                self._must_still_be(table)
                 return Created(table, version)
             self._retry.pause(attempt)
         raise ConcurrentModificationError(
@@ -129,6 +130,8 @@ class Creation:
 
     def _overwrite(self, table: Table, rows: Any) -> int | None:
         newest = version_files.latest(self._store, table.location)
+        if newest is None:  # declared, or purged meanwhile: then nothing may be written there
+            self._must_still_be(table)
         try:
             staged = self._files.stage(table.location, rows, newest.version if newest else 0)
         except (NotThere, LostRaceError):  # the version went, or came, while we looked
