@@ -1,0 +1,69 @@
+"""A client that is slow: what it looked at is dropped or purged before it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from lance_namespace.errors import ErrorCode
+
+from tests.behaviours.calls import PEOPLE, PLANTS, contents, create, drop, refused, tables
+from tests.behaviours.conftest import Reopen
+from tests.behaviours.places import Place
+from tests.behaviours.trash import bytes_below, on_disk, status
+from tests.kit.stores import Fault, FaultyStore
+from tiltyard import DirectoryNamespace
+
+pytestmark = on_disk
+
+
+def _drop(catalog: DirectoryNamespace) -> None:
+    drop(catalog, "people")
+
+
+def _purge(catalog: DirectoryNamespace) -> None:
+    drop(catalog, "people")
+    catalog.purge_table(["people"])
+
+
+@pytest.fixture
+def slow(reopen: Reopen) -> tuple[DirectoryNamespace, FaultyStore]:
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    store = FaultyStore(client._store)
+    client._creation._store = store
+    return client, store
+
+
+@pytest.mark.parametrize("meanwhile", [_drop, _purge], ids=["dropped", "purged"])
+def test_an_overwrite_of_a_table_that_was_dropped_meanwhile_is_not_acknowledged(
+    catalog: DirectoryNamespace,
+    slow: tuple[DirectoryNamespace, FaultyStore],
+    meanwhile: Callable[[DirectoryNamespace], None],
+) -> None:
+    create(catalog, "people")
+    client, store = slow
+    store.plan(Fault.STALL_AFTER, verb="first", key="*/_versions", hook=lambda: meanwhile(catalog))
+
+    with refused(ErrorCode.TABLE_NOT_FOUND):
+        create(client, "people", data=PLANTS, mode="Overwrite")
+
+    assert not store.pending
+    assert tables(catalog) == []
+
+
+def test_an_overwrite_does_not_fill_the_directory_of_a_purged_table(
+    catalog: DirectoryNamespace, slow: tuple[DirectoryNamespace, FaultyStore], place: Place
+) -> None:
+    location = place.key(create(catalog, "people").location or "")
+    client, store = slow
+    store.plan(Fault.STALL, verb="first", key="*/_versions", hook=lambda: _purge(catalog))
+
+    with refused(ErrorCode.TABLE_NOT_FOUND):
+        create(client, "people", data=PLANTS, mode="Overwrite")
+
+    assert not store.pending
+    assert bytes_below(place, location) == {}
+    assert status(catalog, "people") == "not_found"
+    create(catalog, "people", data=PEOPLE)
+    assert contents(catalog, place, "people") == PEOPLE
