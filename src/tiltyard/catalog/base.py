@@ -69,6 +69,9 @@ class Catalog(Protocol):
     def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
         """The properties of a namespace. NamespaceNotFoundError."""
 
+    def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
+        """The properties of a namespace as they were read last. No request."""
+
     def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
         """Remove a namespace; its row, then the rows below it. NamespaceNotEmptyError."""
 

@@ -47,6 +47,9 @@ class CompatibleCatalog:
     def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
         return self._manifest.describe_namespace(namespace)
 
+    def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
+        return self._manifest.known_properties(namespace)
+
     def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
         return self._manifest.drop_namespace(namespace, behaviour)
 

@@ -107,6 +107,9 @@ class DirectoryCatalog:
         only_root(namespace)
         return {}
 
+    def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
+        return {}
+
     def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> NoReturn:
         raise no_namespaces(namespace)
 

@@ -66,19 +66,19 @@ class Lives:
 
     # -- drop
 
-    def drop(self, table: TableId, terms: DropTerms) -> Table:
+    def drop(self, table: TableId, terms: TermsOf) -> Table:
         """Put a table into the trash: one or two small writes, whatever its size."""
         self._store.require_conditions()
         if self._manifest is None:
             self._directory.must_be_flat(table)
-            self._markers.drop(table[-1], terms)
+            self._markers.drop(table[-1], terms(table[:-1]))
             return Table(table, names.table_directory(table[-1]))
         found = self._droppable(table)
         if names.is_marked(table, found.location):
-            self._markers.drop(table[0], terms, found.properties)
+            self._markers.drop(table[0], terms(table[:-1]), found.properties)
             self._manifest.submit(edits.forget_table(table, found.location))
             return found
-        self._manifest.submit(self._dropping(found, terms))
+        self._manifest.submit(self._dropping(found, terms(table[:-1])))
         return found
 
     def drop_all(self, tables: Sequence[TableId], terms: TermsOf) -> list[Table]:
@@ -91,7 +91,7 @@ class Lives:
             for table in tables:
                 self._directory.must_be_flat(table)
                 self._markers.droppable(table[-1])
-            return [self.drop(table, terms(table[:-1])) for table in tables]
+            return [self.drop(table, terms) for table in tables]
         found = [self._droppable(table) for table in tables]
         marked = [each for each in found if names.is_marked(each.id, each.location)]
         commit = edits.all_of(

@@ -50,7 +50,7 @@ class Markers:
     def drop(
         self, name: str, terms: DropTerms, properties: Mapping[str, str] | None = None
     ) -> Marker:
-        """Put a table into the trash. Four requests, whatever its size."""
+        """Put a table into the trash. Five requests, whatever its size."""
         return persistently(lambda: self._drop(name, terms, properties))
 
     def _drop(self, name: str, terms: DropTerms, properties: Mapping[str, str] | None) -> Marker:

@@ -36,8 +36,7 @@ class TrashOperations(Rooms):
         the namespace's property `default_ttl` counts, and then the catalog's.
         """
         identifier = names.parse_table_id(request.id)
-        terms = self._terms(identifier[:-1], ttl, reason)
-        return self._dropped(self._lives.drop(identifier, terms))
+        return self._dropped(self._lives.drop(identifier, self._terms_of(ttl, reason)))
 
     @says("drop tables")
     def drop_tables(
@@ -168,12 +167,11 @@ class TrashOperations(Rooms):
         return functools.cache(lambda namespace: self._terms(namespace, ttl, reason))
 
     def _default_ttl(self, namespace: names.NamespaceId) -> float | None:
-        """The nearest namespace upwards that has the property `default_ttl`."""
-        while self._settings.manifest_enabled and namespace:
-            kept = self._catalog.describe_namespace(namespace).get(DEFAULT_TTL)
+        """The nearest namespace upwards that has the property `default_ttl`, the root included."""
+        for depth in range(len(namespace), -1, -1):
+            kept = self._catalog.known_properties(namespace[:depth]).get(DEFAULT_TTL)
             if kept is not None:
                 return duration(kept, DEFAULT_TTL)
-            namespace = namespace[:-1]
         return self._settings.default_ttl
 
 

@@ -96,6 +96,14 @@ class ManifestCatalog:
             raise edits.no_such_namespace(namespace)
         return row.properties
 
+    def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
+        """The properties of a namespace as they were read last. No request."""
+        snapshot, metadata = self._table.last_read()
+        if not namespace:
+            return metadata
+        row = snapshot.get(names.object_id(namespace))
+        return {} if row is None else row.properties
+
     def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
         """Remove a namespace: its row first, then, with Cascade, the rows that lay below it."""
         if not namespace:

@@ -95,8 +95,12 @@ class ManifestTable:
 
     def metadata(self) -> dict[str, str]:
         """The metadata map of the table itself, where the properties of the root live."""
-        dataset = self._refresh().dataset
-        return {} if dataset is None else dict(dataset.metadata)
+        return _metadata_of(self._refresh())
+
+    def last_read(self) -> tuple[Snapshot, dict[str, str]]:
+        """The rows and the metadata as they were read last. No request, if they ever were."""
+        state = self._state or self._refresh()
+        return state.snapshot, _metadata_of(state)
 
     def _refresh(self) -> _State:
         for attempt in range(self._retry.attempts):
@@ -235,6 +239,10 @@ class ManifestTable:
                 self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
             except FAILURES as error:
                 log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
+
+
+def _metadata_of(state: _State) -> dict[str, str]:
+    return {} if state.dataset is None else dict(state.dataset.metadata)
 
 
 def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
