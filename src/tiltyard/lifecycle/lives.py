@@ -178,12 +178,18 @@ class Lives:
             raise already_exists(
                 target, hint="bring it back under another name, or drop the one that is there"
             )
-        if self.bin.is_marked(dropped):
+        if self._manifest is None or self.bin.is_marked(dropped):
             return self._undrop_marked(dropped, target, keep_newer)
-        assert self._manifest is not None
+        if names.is_marked(target, dropped.location):
+            raise InvalidTableStateError(
+                f"table {names.display(table)} was renamed from {names.display(target)}, and can't "
+                f"come back to that name at once",
+                hint="bring it back under another name, and rename it",
+            )
         self._must_be_as_dropped(dropped, keep_newer)
-        self._registrar.keep_root_name(target)
         edit = rows.undrop(table, dropped.generation, target)
+        edit(Draft(self._manifest.read()))  # what is refused has to be before a name is kept
+        self._registrar.keep_root_name(target)
         return as_table(self._manifest.submit(edit).answer)
 
     def _undrop_marked(self, dropped: Trashed, target: TableId, keep_newer: bool) -> Table:
@@ -242,10 +248,9 @@ class Lives:
         """Keep a dropped table from being purged, or let it go again."""
         self._store.require_conditions()
         dropped = self.bin.find(table, generation)
-        if self.bin.is_marked(dropped):
+        if self._manifest is None or self.bin.is_marked(dropped):
             self._markers.hold(table[0], held, dropped.generation)
         else:
-            assert self._manifest is not None
             self._manifest.submit(rows.hold(table, dropped.generation, held))
         return replace(dropped, held=held)
 

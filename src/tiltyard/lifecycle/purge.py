@@ -129,7 +129,7 @@ class Purge:
 
     def purge(self, dropped: Trashed, progress: Progress | None = None) -> Receipt:
         """Delete one dropped table, whether or not its time has come."""
-        if self._trash.is_marked(dropped):
+        if self._manifest is None or self._trash.is_marked(dropped):
             claim = self._markers.claim(dropped.id[0], dropped.generation)
             self._markers.delete(claim, progress)
             self._markers.finish(claim)
