@@ -154,6 +154,32 @@ def test_a_table_under_another_name_is_dropped_and_purged_like_any_other(
 
 
 @on_disk
+@with_manifest
+def test_a_table_that_went_by_another_name_comes_home_in_the_end(
+    catalog: DirectoryNamespace, mode: Mode, place: Place
+) -> None:
+    create(catalog, "people")
+    drop(catalog, "people")
+    catalog.undrop_table(["people"], as_id=["staff"])
+    drop(catalog, "staff")
+
+    if mode.lists_directories:
+        with refused(ErrorCode.INVALID_TABLE_STATE) as caught:
+            catalog.undrop_table(["staff"], as_id=["people"])
+        assert "rename it" in (caught.value.hint or "")
+        catalog.undrop_table(["staff"])
+        rename(catalog, "staff", to="people")
+    else:
+        catalog.undrop_table(["staff"], as_id=["people"])
+
+    assert tables(catalog) == ["people"]
+    assert contents(catalog, place, "people") == PEOPLE
+    drop(catalog, "people")
+    catalog.undrop_table(["people"])
+    assert tables(catalog) == ["people"]
+
+
+@on_disk
 @in_directory_mode
 def test_in_directory_mode_a_table_comes_back_under_its_own_name_only(
     catalog: DirectoryNamespace,

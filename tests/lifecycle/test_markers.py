@@ -142,6 +142,18 @@ def test_a_takeover_raises_what_is_kept_to_what_came_meanwhile(bench: Bench) -> 
     assert bench.marker.last_manifest.version == 2
 
 
+def test_a_tombstone_keeps_how_far_the_versions_went_though_another_deleted_them(
+    bench: Bench,
+) -> None:
+    bench.files.append(LOCATION, "two")
+    bench.markers.drop("t", TERMS)
+    bench.store.inner.delete_many([each.key for each in bench.store.inner.walk(LOCATION)])
+
+    bench.purge_whole()
+
+    assert (bench.marker.floor, bench.marker.last_manifest) == (2, None)
+
+
 def test_a_purge_that_was_taken_over_finishes_nothing_and_deletes_only_what_it_listed(
     bench: Bench,
 ) -> None:

@@ -9,6 +9,7 @@ from lance_namespace.errors import ErrorCode
 
 from tests.behaviours.calls import PEOPLE, PLANTS, contents, create, drop, refused, tables
 from tests.behaviours.conftest import Reopen
+from tests.behaviours.modes import with_directory_listing
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, status
 from tests.kit.stores import Fault, FaultyStore
@@ -67,3 +68,53 @@ def test_an_overwrite_does_not_fill_the_directory_of_a_purged_table(
     assert status(catalog, "people") == "not_found"
     create(catalog, "people", data=PEOPLE)
     assert contents(catalog, place, "people") == PEOPLE
+
+
+@with_directory_listing
+@pytest.mark.parametrize("call", ["undrop_table", "purge_table", "hold_table"])
+def test_who_comes_too_late_for_a_dropped_table_is_told_so(
+    catalog: DirectoryNamespace, reopen: Reopen, place: Place, call: str
+) -> None:
+    create(catalog, "people")
+    drop(catalog, "people")
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    store = FaultyStore(client._store)
+    client._lives.bin._store = store
+    store.plan(
+        Fault.STALL_AFTER,
+        verb="get",
+        key="people.deleted",
+        hook=lambda: create(catalog, "people", data=PLANTS),
+    )
+
+    with refused(ErrorCode.TABLE_NOT_FOUND, ErrorCode.TABLE_ALREADY_EXISTS):
+        getattr(client, call)(["people"])
+
+    assert not store.pending
+    assert contents(catalog, place, "people") == PLANTS
+
+
+@with_directory_listing
+def test_who_comes_too_late_keeps_no_name(
+    catalog: DirectoryNamespace, reopen: Reopen, place: Place
+) -> None:
+    create(catalog, "people")
+    drop(catalog, "people")
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    store = FaultyStore(client._store)
+    client._lives.bin._store = store
+    store.plan(
+        Fault.STALL_AFTER,
+        verb="get",
+        key="people.deleted",
+        hook=lambda: catalog.purge_table(["people"]),
+    )
+
+    with refused(ErrorCode.TABLE_NOT_FOUND):
+        client.undrop_table(["people"])
+
+    assert not store.pending
+    location = create(catalog, "people", data=PLANTS).location or ""
+    assert place.key(location) == "people.lance", "the name is as free as it was"
