@@ -40,7 +40,7 @@ NO_WAIT = Retry(attempts=4, sleep=lambda _: None, dice=lambda: 0.5)
 
 
 class Tokens:
-    """Names that only one actor chooses. They begin with its letter: a trace tells whose they are."""
+    """Names that only one actor chooses: its letter first, so that a trace tells whose they are."""
 
     def __init__(self, letter: str) -> None:
         self.used = 0
@@ -192,7 +192,7 @@ def _purge_row(kit: Kit) -> None:
 
 ROW_VERBS: dict[str, Verb] = {
     "create": _create_row,
-    "drop": lambda kit: kit.lives.drop((TABLE,), TERMS).location,
+    "drop": lambda kit: kit.lives.drop((TABLE,), lambda _: TERMS).location,
     "undrop": lambda kit: kit.lives.undrop((TABLE,)).location,
     "undrop_as": lambda kit: kit.lives.undrop((TABLE,), target=(OTHER,)).location,
     "rename": lambda kit: kit.row_registrar.rename((TABLE,), (OTHER,)).location,

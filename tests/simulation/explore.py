@@ -5,7 +5,6 @@ schedule that goes wrong is also a shortest one.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,11 +21,13 @@ from tiltyard.store import Retry, settle
 
 @dataclass
 class Found:
-    """What a search came to. `complete` is false if it ran into the limit of states."""
+    """What a search came to. One that ran into a limit has seen all schedules of `depth` steps."""
 
     scenario: Scenario
     states: int = 0
+    depth: int = 0
     steps: int = 0
+    faults: int = 0
     settled: int = 0
     seconds: float = 0.0
     complete: bool = True
@@ -52,48 +53,66 @@ def explore(
     code: Code = PLAIN,
     *,
     most_states: int = 400_000,
+    most_seconds: float = 1_000.0,
     checks_versions: bool = True,
     settles: bool = True,
+    merges: bool = True,
 ) -> Found:
     """Search a scenario until something is wrong or nothing is left."""
     found = Found(scenario)
     began = time.monotonic()
     with no_waiting():
-        _search(
-            machine(scenario, code, checks_versions=checks_versions),
-            found,
-            most_states,
-            Settler(scenario.arbiter, code) if settles else None,
-        )
+        within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
+        settler = Settler(scenario.arbiter, code) if settles else None
+        _search(within, found, settler, most_states, began + most_seconds)
     found.seconds = time.monotonic() - began
     return found
 
 
-def _search(within: Machine, found: Found, most_states: int, settler: Settler | None) -> None:
+def _search(
+    within: Machine, found: Found, settler: Settler | None, most_states: int, until: float
+) -> None:
     came_from: dict[State, tuple[State, Choice] | None] = {within.start: None}
-    todo = deque([within.start])
-    while todo:
-        state = todo.popleft()
-        for choice in within.choices(state):
-            found.steps += 1
-            following = within.take(state, choice)
-            if isinstance(following, Violation):
-                found.violation = following
-                found.choices = [*_path(came_from, state), choice]
+    layer = [within.start]
+    while layer and found.violation is None and found.complete:
+        following: list[State] = []
+        for state in layer:
+            _visit(within, state, came_from, following, found, settler)
+            if found.violation is not None:
                 break
-            if following in came_from:
-                continue
-            came_from[following] = (state, choice)
-            stuck = settler.check(within, following) if settler else None
-            if stuck:
-                found.violation, found.choices = stuck, _path(came_from, following)
+            if len(came_from) > most_states or time.monotonic() > until:
+                found.complete = False
                 break
-            todo.append(following)
-        if found.violation or len(came_from) > most_states:
-            found.complete = not todo
-            break
+        else:
+            found.depth += 1
+        layer = following
     found.states = len(came_from)
     found.settled = settler.settled if settler else 0
+
+
+def _visit(
+    within: Machine,
+    state: State,
+    came_from: dict[State, tuple[State, Choice] | None],
+    reached: list[State],
+    found: Found,
+    settler: Settler | None,
+) -> None:
+    for choice in within.choices(state):
+        found.steps += 1
+        found.faults += choice.how in ("late", "twice")
+        following = within.take(state, choice)
+        if isinstance(following, Violation):
+            found.violation, found.choices = following, [*_path(came_from, state), choice]
+            return
+        if following in came_from:
+            continue
+        came_from[following] = (state, choice)
+        reached.append(following)
+        stuck = settler.check(within, following) if settler else None
+        if stuck:
+            found.violation, found.choices = stuck, _path(came_from, following)
+            return
 
 
 def _path(came_from: dict[State, tuple[State, Choice] | None], state: State) -> list[Choice]:

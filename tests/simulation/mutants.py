@@ -6,10 +6,9 @@ leaves it out, and a scenario in which the explorer must find the loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ContextManager
+from typing import Any
 
 from tests.simulation.actors import Code, Tokens
 from tests.simulation.files import PlainFiles, Staged
@@ -19,7 +18,7 @@ from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
-from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError
+from tiltyard.errors import TableAlreadyExistsError
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.purge import Purge
@@ -35,7 +34,6 @@ class Mutant:
     name: str
     code: Code
     scenario: Scenario
-    patch: ContextManager[Any] = nullcontext()
 
 
 # -- purging

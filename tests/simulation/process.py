@@ -89,14 +89,14 @@ class Process:
     def _node(self, run: _Run, request: Request | None, history: tuple[Answer, ...]) -> Node:
         if request is None:
             return self.end
-        key: Hashable = (request, run.position()) if self._merges else history
-        node = self._nodes.get(key)
-        if node is None:
-            node = Node(self, history, request, run.at, run.is_first)
-            self._nodes[key] = node
-            self._paused[node] = run
-            if len(self._paused) > MOST_PAUSED:
-                self._paused.popitem(last=False)
+        node = Node(self, history, request, run.at, run.is_first)
+        if self._merges:
+            known = self._nodes.setdefault((request, run.position()), node)
+            if known is not node:
+                return known
+        self._paused[node] = run
+        if len(self._paused) > MOST_PAUSED:
+            self._paused.popitem(last=False)
         return node
 
     def _run_to(self, node: Node) -> _Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tests.simulation import actors
@@ -25,7 +25,7 @@ class Scenario:
     arbiter: str  # "marker" or "rows"
     start: tuple[str, ...]
     actors: tuple[tuple[str, ...], ...]
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
     skews_ms: tuple[int, ...] = ()
 
     @property
@@ -39,10 +39,16 @@ def spec_of(arbiter: str) -> Spec:
 
 
 def process(
-    arbiter: str, letter: str, verbs: Sequence[str], code: Code = PLAIN, skew_ms: int = 0
+    arbiter: str,
+    letter: str,
+    verbs: Sequence[str],
+    code: Code = PLAIN,
+    skew_ms: int = 0,
+    *,
+    merges: bool = False,
 ) -> Process:
     table = MARKER_VERBS if arbiter == "marker" else ROW_VERBS
-    return Process(letter, actors.build(letter, verbs, table, code, skew_ms))
+    return Process(letter, actors.build(letter, verbs, table, code, skew_ms), merges=merges)
 
 
 def alone(worker: Process, objects: Objects) -> tuple[Objects, list[Finished]]:
@@ -57,16 +63,21 @@ def alone(worker: Process, objects: Objects) -> tuple[Objects, list[Finished]]:
 
 @lru_cache(maxsize=1_000)
 def _begun(arbiter: str, start: tuple[str, ...], code: Code) -> Objects:
-    objects, finished = alone(process(arbiter, "o", start, code), {})
-    assert all(each.verdict == "ok" for each in finished), finished
+    """What was there before: every step by another, so that data tells who made it."""
+    objects: Objects = {}
+    for letter, verb in zip("opqrs", start, strict=False):
+        objects, finished = alone(process(arbiter, letter, (verb,), code), objects)
+        assert [each.verdict for each in finished] == ["ok"], finished
     return objects
 
 
-def machine(scenario: Scenario, code: Code = PLAIN, *, checks_versions: bool = True) -> Machine:
-    """The scenario, ready to be searched."""
+def machine(
+    scenario: Scenario, code: Code = PLAIN, *, checks_versions: bool = True, merges: bool = False
+) -> Machine:
+    """The scenario, ready to be searched. A thorough search wants positions merged."""
     skews = (*scenario.skews_ms, *[0] * len(scenario.actors))
     processes = [
-        process(scenario.arbiter, LETTERS[at], verbs, code, skews[at])
+        process(scenario.arbiter, LETTERS[at], verbs, code, skews[at], merges=merges)
         for at, verbs in enumerate(scenario.actors)
     ]
     ops = [

@@ -20,6 +20,10 @@ from tests.simulation.oracle import Ghost, Oracle, Violation
 from tests.simulation.process import Finished, Node, Process
 from tests.simulation.requests import CONDITIONAL, DOUBT, Answer, Objects, Request, serve
 from tests.simulation.specs import Op
+from tiltyard import names
+
+# Verbs that never look into a whole directory; checked whenever one makes a request.
+NEVER_LIST = ("create", "undrop", "undrop_newer", "look", "zombie", "hold")
 
 
 class State(NamedTuple):
@@ -51,10 +55,19 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much may go wrong, and how often actors may be switched before they have to."""
+    """How much may go wrong, and how often actors may be switched before they have to.
+
+    `everywhere`: writes of data files and of the file for Lance's own clients may go wrong too.
+    Both are written without a condition and are read by nobody who decides anything.
+    """
 
     faults: int = 1
     switches: int | None = None
+    everywhere: bool = False
+
+    def __str__(self) -> str:
+        switches = "" if self.switches is None else f", {self.switches} switches"
+        return f"{self.faults} faults{switches}"
 
 
 class Machine:
@@ -140,18 +153,42 @@ class Machine:
     # -- steps
 
     def choices(self, state: State) -> Iterator[Choice]:
-        """Every step that is possible now."""
+        """Every step that is possible now, or one that makes no difference to the others."""
+        private = self._private(state)
+        if private is not None:
+            yield Choice(private)
+            return
         for at, node in enumerate(state.nodes):
             request = node.request
             if request is None or not self._may_switch(state, at):
                 continue
             yield Choice(at)
-            if state.faults and request.writes and self._can_fail(node):
+            if state.faults and request.writes and self._can_fail(at, node):
                 if request.verb in CONDITIONAL:
                     yield Choice(at, "late")
                 yield Choice(at, "twice")
         for at in range(len(state.flying)):
             yield Choice(-1, str(at))
+
+    def _private(self, state: State) -> int | None:
+        """An actor about to write a data file while nobody is left who lists directories.
+
+        Its name is fresh and nothing refers to it yet, so the write commutes with all that others
+        can still do, and no reader sees it: the orders that differ in it alone are one.
+        """
+        if self.bounds.switches is not None or self.bounds.everywhere:
+            return None
+        for at, node in enumerate(state.nodes):
+            if node.request is None or not _is_data(node.request):
+                continue
+            others = (each for each in range(len(state.nodes)) if each != at)
+            if not any(self._may_list(each, state.nodes[each]) for each in others):
+                return at
+        return None
+
+    def _may_list(self, at: int, node: Node) -> bool:
+        left = self._ops[at][node.at :] if node.request is not None else ()
+        return any(op.verb not in NEVER_LIST for op in left)
 
     def _may_switch(self, state: State, at: int) -> bool:
         """A switch is free when the last actor is done, and costs otherwise."""
@@ -159,10 +196,12 @@ class Machine:
             return True
         return state.nodes[state.last].request is None
 
-    def _can_fail(self, node: Node) -> bool:
+    def _can_fail(self, at: int, node: Node) -> bool:
         # An unaware client may destroy what it likes anyway; twice is no worse.
-        process = self.processes.index(node.process)
-        return self._ops[process][node.at].verb != "peer"
+        assert node.request is not None
+        if self._ops[at][node.at].verb == "peer":
+            return False
+        return self.bounds.everywhere or not (_is_data(node.request) or _is_nested(node.request))
 
     def take(self, state: State, choice: Choice) -> State | Violation:
         """The state after a step, or what is wrong with it."""
@@ -177,6 +216,7 @@ class Machine:
             return state._replace(nodes=nodes, last=-1)
         if choice.how:
             flying, faults = tuple(sorted((*flying, request))), faults - 1
+        assert not _lists(request) or self._may_list(at, node), request
         if choice.how == "late":
             catalog, answer = state.objects, DOUBT
         else:
@@ -212,3 +252,16 @@ class Machine:
 
 def _with(nodes: tuple[Node, ...], at: int, node: Node) -> tuple[Node, ...]:
     return (*nodes[:at], node, *nodes[at + 1 :])
+
+
+def _is_data(request: Request) -> bool:
+    return request.verb == "put" and "/data/" in request.key
+
+
+def _lists(request: Request) -> bool:
+    """Whether it looks into a directory that others may write to: no fresh one of its own."""
+    return request.verb in ("list", "walk") and names.table_name(request.key) is not None
+
+
+def _is_nested(request: Request) -> bool:
+    return request.key.endswith(names.DEREGISTERED)

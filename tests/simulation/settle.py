@@ -16,7 +16,7 @@ from tests.simulation.search import Machine, State
 from tests.simulation.specs import Spec
 from tests.simulation.views import BROKEN, RESERVED, TABLE, View
 
-NEWCOMER = "s"
+NEWCOMER = "z"
 # The newcomer comes long after everybody else's clock.
 SKEW_MS = 10**9
 

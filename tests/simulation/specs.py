@@ -107,10 +107,8 @@ class MarkerSpec:
                 yield Arrow(Marked("purged", None))
             case "create":
                 yield from self._create(op, state, tainted)
-            case "declare" if content in (None, ANY) and kind in ("live", "purged"):
-                # Over a tombstone it is refused, for the sake of late deletes and not of what it
-                # means: one that looked while a create was going on came just before that create.
-                yield Arrow(Marked("live", RESERVED))
+            case "declare":
+                yield from self._declare(state)
             case "deregister" if kind == "live":
                 yield Arrow(Marked("deregistered", content))
             case "register" if kind in ("deregistered", "moved", "arrived", "live"):
@@ -131,6 +129,16 @@ class MarkerSpec:
                 yield Arrow(Marked(kind, ANY))
             case _:
                 pass
+
+    def _declare(self, state: Marked) -> Iterator[Arrow]:
+        """Over a tombstone it is refused, for the sake of late deletes and not of what it means:
+        one that looked while a create was going on came just before that create."""
+        if state.content not in (None, ANY):
+            return
+        if state.kind in ("live", "purged"):
+            yield Arrow(Marked("live", RESERVED))
+        elif state.kind != "purging":
+            yield Arrow(Marked(state.kind, RESERVED), counts=False)  # too late, but it is there
 
     def _create(self, op: Op, state: Marked, tainted: bool) -> Iterator[Arrow]:
         kind, content = state

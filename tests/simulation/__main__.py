@@ -1,0 +1,7 @@
+"""The explorer's command line."""
+
+import sys
+
+from tests.simulation.report import main
+
+sys.exit(main())

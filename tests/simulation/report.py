@@ -1,0 +1,169 @@
+"""`python -m tests.simulation`: search everything and print a table, or show one schedule again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import groupby
+
+from tests.simulation import catalogue, sample
+from tests.simulation.explore import Found, explore, no_waiting
+from tests.simulation.sample import Sampled
+from tests.simulation.scenarios import Scenario, machine
+from tests.simulation.search import Bounds, Choice
+from tests.simulation.trace import steps
+
+WORKERS = 2
+MOST_STATES = 120_000
+MOST_SECONDS = 30.0
+SEEDS_AT_ONCE = 5 * sample.BLOCK
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--report", action="store_true", help="search all scenarios")
+    parser.add_argument("--seconds", type=float, default=45.0, help="for random schedules")
+    parser.add_argument("--seed", type=int, help="show the random schedule of a seed")
+    parser.add_argument("--replay", metavar="SCENARIO", help="a line of the report; with --choices")
+    parser.add_argument("--choices", default="", help="the steps, as a violation prints them")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        return show_seed(chosen.seed)
+    if chosen.replay:
+        choices = [Choice.parse(each) for each in chosen.choices.split()]
+        return show(parse(chosen.replay), choices)
+    return report(chosen.seconds)
+
+
+# -- the report
+
+
+def report(seconds: float) -> int:
+    """Search everything; 1 if anything was lost."""
+    began = time.monotonic()
+    failed = 0
+    with ProcessPoolExecutor(WORKERS) as pool:
+        for title, scenarios in (
+            ("pairs", catalogue.pairs()),
+            ("pairs of rows", catalogue.row_pairs()),
+            ("triples", catalogue.triples()),
+            ("quadruples", catalogue.quadruples()),
+        ):
+            _say(f"\n{title}: every order, a crash at every request, and as many faults as told")
+            _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")
+            search = partial(explore, most_states=MOST_STATES, most_seconds=MOST_SECONDS)
+            found = list(pool.map(search, scenarios, chunksize=1))
+            failed += _tell(found)
+        failed += _tell_samples(pool, seconds)
+    _say(f"\n{failed} violations, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+def _tell(found: list[Found]) -> int:
+    for name, members in groupby(found, key=_line):
+        group = list(members)
+        bounds = group[0].scenario.bounds
+        _say(
+            f"{name:64}{bounds.faults:7}{sum(each.states for each in group):9}"
+            f"{sum(each.steps for each in group):9}{sum(each.faults for each in group):8}"
+            f"{sum(each.settled for each in group):8}{_limits(group)}"
+        )
+    wrong = [each for each in found if each.violation]
+    for each in wrong:
+        _say(f"\n{each.scenario.name}: {each.violation}")
+        _say(f'  --replay "{each.scenario.name}" --choices "{" ".join(map(str, each.choices))}"')
+        show(each.scenario, each.choices)
+    total = sum(each.states for each in found)
+    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations")
+    return len(wrong)
+
+
+def _line(found: Found) -> str:
+    """Pairs from different starts share a line."""
+    name = found.scenario.name
+    return (
+        name
+        if len(found.scenario.actors) > 2
+        else f"{name.partition(':')[0]}:{name.partition('|')[2]}"
+    )
+
+
+def _limits(group: list[Found]) -> str:
+    told = []
+    switches = group[0].scenario.bounds.switches
+    if switches is not None:
+        told.append(f"at most {switches} switches")
+    cut = [each.depth for each in group if not each.complete and not each.violation]
+    if cut:
+        told.append(f"stopped after all schedules of {min(cut)} steps")
+    return f"  ({'; '.join(told)})" if told else ""
+
+
+def _tell_samples(pool: ProcessPoolExecutor, seconds: float) -> int:
+    _say(
+        f"\nrandom schedules: {sample.ACTORS} actors, up to {sample.FAULTS} faults, crashes, clocks"
+    )
+    until = time.monotonic() + seconds
+    wrong = 0
+    total = Sampled()
+    for first in _seeds(until):
+        batch = [first + at * SEEDS_AT_ONCE for at in range(WORKERS)]
+        for each in pool.map(_sample, batch, [until] * WORKERS):
+            total.schedules += each.schedules
+            total.steps += each.steps
+            total.faults += each.faults
+            total.crashes += each.crashes
+            if each.violation is not None and each.seed is not None:
+                wrong += 1
+                _say(f"--seed {each.seed}: {each.violation}")
+                show_seed(each.seed)
+    _say(
+        f"{total.schedules} schedules, {total.steps} steps, {total.faults} faults, "
+        f"{total.crashes} crashes, {wrong} violations"
+    )
+    return wrong
+
+
+def _seeds(until: float) -> Iterator[int]:
+    first = 0
+    while time.monotonic() < until:
+        yield first
+        first += WORKERS * SEEDS_AT_ONCE
+
+
+def _sample(first: int, until: float) -> Sampled:
+    return sample.sample(first, SEEDS_AT_ONCE, seconds=until - time.monotonic())
+
+
+# -- one schedule
+
+
+def parse(name: str) -> Scenario:
+    """The scenario of a name; faults are as many as its choices hold."""
+    arbiter, _, rest = name.partition(": ")
+    start, _, actors = rest.partition(" | ")
+    before = () if start == "nothing" else tuple(start.split("+"))
+    split = tuple(tuple(each.split("+")) for each in actors.split(" || "))
+    return Scenario(arbiter, before, split, Bounds(9, everywhere=True))
+
+
+def show(scenario: Scenario, choices: Iterable[Choice], tries: int = 2) -> int:
+    with no_waiting(tries):
+        for line in steps(machine(scenario), choices):
+            _say(line)
+    return 0
+
+
+def show_seed(seed: int) -> int:
+    choices = sample.choices_of(seed)
+    _say(sample.scenario_of(seed).name)
+    return show(sample.scenario_of(seed), choices, sample.TRIES)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
