@@ -173,6 +173,8 @@ MARKER_VERBS: dict[str, Verb] = {
     "deregister": lambda kit: kit.markers.deregister(TABLE).generation,
     "register": _register,
     "rename": _rename,
+    "drop_other": lambda kit: kit.lives.drop((OTHER,), lambda _: TERMS).location,
+    "purge_other": lambda kit: kit.purge.purge(kit.lives.bin.find((OTHER,), None)).outcome,
     "zombie": _zombie,
     "peer": _peer,
     "look": lambda kit: kit.revival.settled(TABLE).state,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from unittest import mock
 
 from tests.simulation.oracle import Violation
@@ -33,6 +34,7 @@ class Found:
     complete: bool = True
     violation: Violation | None = None
     choices: list[Choice] = field(default_factory=list)
+    views: set[Any] = field(default_factory=set)
 
 
 @contextmanager
@@ -57,6 +59,7 @@ def explore(
     checks_versions: bool = True,
     settles: bool = True,
     merges: bool = True,
+    keeps_views: bool = False,
 ) -> Found:
     """Search a scenario until something is wrong or nothing is left."""
     found = Found(scenario)
@@ -65,6 +68,8 @@ def explore(
         within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
         settler = Settler(scenario.arbiter, code) if settles else None
         _search(within, found, settler, most_states, began + most_seconds)
+        if keeps_views:
+            found.views = set(within.views)
     found.seconds = time.monotonic() - began
     return found
 

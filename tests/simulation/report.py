@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import groupby
 
-from tests.simulation import catalogue, sample
+from tests.simulation import catalogue, known, sample
 from tests.simulation.explore import Found, explore, no_waiting
 from tests.simulation.sample import Sampled
 from tests.simulation.scenarios import Scenario, machine
@@ -59,6 +59,9 @@ def report(seconds: float) -> int:
             found = list(pool.map(search, scenarios, chunksize=1))
             failed += _tell(found)
         failed += _tell_samples(pool, seconds)
+    _say("\nknown, to be mended:")
+    for each in known.KNOWN:
+        _say(f'- {each.reason}\n  --replay "{each.scenario.name}" --choices "{each.choices}"')
     _say(f"\n{failed} violations, {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
 
@@ -72,13 +75,15 @@ def _tell(found: list[Found]) -> int:
             f"{sum(each.steps for each in group):9}{sum(each.faults for each in group):8}"
             f"{sum(each.settled for each in group):8}{_limits(group)}"
         )
-    wrong = [each for each in found if each.violation]
+    violated = [each for each in found if each.violation]
+    wrong = [each for each in violated if each.scenario.name not in known.NAMES]
     for each in wrong:
         _say(f"\n{each.scenario.name}: {each.violation}")
         _say(f'  --replay "{each.scenario.name}" --choices "{" ".join(map(str, each.choices))}"')
         show(each.scenario, each.choices)
     total = sum(each.states for each in found)
-    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations")
+    mended_later = len(violated) - len(wrong)
+    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations, {mended_later} known")
     return len(wrong)
 
 

@@ -35,6 +35,8 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],
     "moved": [(("register",), "=")],
     "arrived": [],
+    "binned": [],
+    "emptied": [],
 }
 
 

@@ -121,6 +121,11 @@ class MarkerSpec:
                 elif kind in ("moved", "arrived"):
                     yield Arrow(Marked("arrived", content))
                     yield Arrow(Marked("live", content), counts=False)
+            case "drop_other" if kind == "arrived":
+                yield Arrow(Marked("binned", content))
+            case "purge_other" if kind in ("binned", "emptied"):
+                yield Arrow(Marked("emptied", ANY))
+                yield Arrow(Marked("moved", None))
             case "zombie" if content in (None, RESERVED):
                 yield Arrow(Marked(kind, ANY if tainted else UNAWARE + op.by))
             case "zombie":

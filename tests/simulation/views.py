@@ -59,10 +59,18 @@ def _kind(objects: Objects, present: Marker) -> str:
     if present.state is State.DELETED and present.hold:
         return "held"
     if present.state is State.MOVED:
-        row = rows_of(objects).get(OTHER)
-        if row is not None and row.metadata.get(MOVED) == present.nonce:
-            return "arrived"
+        return _kind_of_moved(objects, present)
     return present.state.value
+
+
+def _kind_of_moved(objects: Objects, present: Marker) -> str:
+    """A renamed table is where the row is that names the marker's nonce."""
+    for row in rows_of(objects).values():
+        if row.metadata.get(MOVED) == present.nonce:
+            if row.id[0] != names.TRASH:
+                return "arrived"
+            return "emptied" if row.metadata[STATE] == PURGING else "binned"
+    return "moved"
 
 
 def of_rows(objects: Objects) -> RowsView:
