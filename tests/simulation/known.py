@@ -1,4 +1,4 @@
-"""What the explorer has found and is not mended yet. Each entry is a schedule that still goes wrong.
+"""What the explorer has found and is not mended yet: schedules that still go wrong.
 
 `test_known` replays them and fails once one goes right: then its entry has to go. The report tells
 them apart from what is new.
