@@ -67,9 +67,9 @@ def threads(number: int, each: int, *, goal: float) -> Duel:
     def run(client: api.LanceNamespace, lap: int) -> Load:
         return _with_threads(client, number, each, lap)
 
-    with pair(CATALOG_SIZE) as both:
-        laps = [(run(both.ours, lap), run(both.theirs, lap)) for lap in range(ROUNDS)]
-        _check(both.ours, [ours for ours, _ in laps])
+    both = pair(CATALOG_SIZE)
+    laps = [(run(both.ours, lap), run(both.theirs, lap)) for lap in range(ROUNDS)]
+    _check(both.ours, [ours for ours, _ in laps])
     return Duel(f"{number} x {each} threads", *_medians(laps), goal)
 
 
@@ -77,10 +77,8 @@ def processes(number: int, each: int, *, goal: float) -> Duel:
     """Processes with a client each, in turns as above."""
     context = multiprocessing.get_context("forkserver")
     ready = context.Barrier(number)
-    with (
-        pair(CATALOG_SIZE) as both,
-        ProcessPoolExecutor(number, context, _remember, (ready,)) as pool,
-    ):
+    both = pair(CATALOG_SIZE)
+    with ProcessPoolExecutor(number, context, _remember, (ready,)) as pool:
 
         def run(root: str, is_ours: bool, lap: int) -> Load:
             tasks = [

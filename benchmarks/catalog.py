@@ -73,31 +73,31 @@ def main(*, quick: bool = False) -> int:
 
 
 def _v2(size: int) -> list[Contest]:
-    with catalogs.pair(size) as both:
-        name = catalogs.table_name(size // 2)
-        assert catalogs.list_tables(both.ours) == sorted(catalogs.list_tables(both.theirs))
-        describe, exists = _finding(name)
-        _warm(both, describe)
-        return [
-            _reading(both, "describe_table", describe, READING_GOAL),
-            _reading(both, "table_exists", exists, READING_GOAL),
-            _reading(both, "list_tables", catalogs.list_tables, LISTING_GOAL),
-            _reading(both, "list_tables, 10", lambda c: catalogs.list_tables(c, 10), LISTING_GOAL),
-            _writing(both, "declare_table", _each_time(catalogs.declare), DECLARING_GOALS[size]),
-            _writing(both, "create_table", _each_time(catalogs.create), NOT_SLOWER),
-            _dropping(both),
-            _writing(both, "create_namespace", _each_time(catalogs.create_namespace), NOT_SLOWER),
-        ]
+    both = catalogs.pair(size)
+    name = catalogs.table_name(size // 2)
+    assert catalogs.list_tables(both.ours) == sorted(catalogs.list_tables(both.theirs))
+    describe, exists = _finding(name)
+    _warm(both, describe)
+    return [
+        _reading(both, "describe_table", describe, READING_GOAL),
+        _reading(both, "table_exists", exists, READING_GOAL),
+        _reading(both, "list_tables", catalogs.list_tables, LISTING_GOAL),
+        _reading(both, "list_tables, 10", lambda c: catalogs.list_tables(c, 10), LISTING_GOAL),
+        _writing(both, "declare_table", _each_time(catalogs.declare), DECLARING_GOALS[size]),
+        _writing(both, "create_table", _each_time(catalogs.create), NOT_SLOWER),
+        _dropping(both),
+        _writing(both, "create_namespace", _each_time(catalogs.create_namespace), NOT_SLOWER),
+    ]
 
 
 def _v1_located(size: int) -> list[Contest]:
-    with catalogs.pair(size, catalogs.COMPATIBILITY, directories=True) as both:
-        describe, exists = _finding(catalogs.table_name(size // 2))
-        _warm(both, describe)
-        return [
-            _reading(both, "describe_table", describe, WITHIN_TWICE),
-            _reading(both, "table_exists", exists, WITHIN_TWICE),
-        ]
+    both = catalogs.pair(size, catalogs.COMPATIBILITY, directories=True)
+    describe, exists = _finding(catalogs.table_name(size // 2))
+    _warm(both, describe)
+    return [
+        _reading(both, "describe_table", describe, WITHIN_TWICE),
+        _reading(both, "table_exists", exists, WITHIN_TWICE),
+    ]
 
 
 def _finding(name: str) -> tuple[Act, Act]:
@@ -156,16 +156,16 @@ def _memory(size: int) -> list[Count]:
     """In processes of their own, where the libraries are loaded and nothing else is."""
     context = multiprocessing.get_context("spawn")
     grown = {}
-    with catalogs.pair(1) as small, catalogs.pair(size) as large:
-        roots = {
-            True: (small.our_root, large.our_root),
-            False: (small.their_root, large.their_root),
-        }
-        for is_ours, (one, many) in roots.items():
-            for measure in (_objects, _resident):
-                with ProcessPoolExecutor(1, context) as pool:
-                    task = pool.submit(_growth, measure, is_ours, one, many)
-                    grown[measure, is_ours] = task.result() // size
+    small, large = catalogs.pair(1), catalogs.pair(size)
+    roots = {
+        True: (small.our_root, large.our_root),
+        False: (small.their_root, large.their_root),
+    }
+    for is_ours, (one, many) in roots.items():
+        for measure in (_objects, _resident):
+            with ProcessPoolExecutor(1, context) as pool:
+                task = pool.submit(_growth, measure, is_ours, one, many)
+                grown[measure, is_ours] = task.result() // size
     return [
         Count("Python and Arrow", grown[_objects, True], grown[_objects, False], BYTES_PER_TABLE),
         Count("resident", grown[_resident, True], grown[_resident, False], 2 * BYTES_PER_TABLE),
