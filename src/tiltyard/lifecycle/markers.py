@@ -110,8 +110,9 @@ class Markers:
             raise not_there(name, present)
         if generation is not None and generation != present.generation:
             raise TableNotFoundError(f"table '{name}' has no generation {generation} in the trash")
-        newest = version_files.latest(self._store, names.table_directory(name))
-        if newest is None and present.version_at_drop:
+        location = names.table_directory(name)
+        newest = version_files.latest(self._store, location)
+        if newest is None and (present.version_at_drop or self._is_empty(location)):
             raise TableNotFoundError(
                 f"table '{name}' can't be brought back: another client has deleted its files"
             )
