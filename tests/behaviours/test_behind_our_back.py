@@ -27,7 +27,7 @@ from tests.behaviours.modes import (
     with_directory_listing,
 )
 from tests.behaviours.places import Bucket, Disk, Place
-from tests.behaviours.trash import bytes_below, on_disk, trash
+from tests.behaviours.trash import bytes_below, on_disk, status, trash
 from tiltyard import DirectoryNamespace
 
 in_compatibility_mode = pytest.mark.parametrize("mode", [COMPATIBILITY], indirect=True, ids=str)
@@ -55,6 +55,20 @@ def test_a_dropped_table_whose_files_are_gone_can_not_be_brought_back(
 
     assert "deleted its files" in str(caught.value)
     assert not exists(catalog, "people")
+
+
+@with_directory_listing
+def test_a_dropped_declaration_that_is_gone_can_not_be_brought_back(
+    catalog: DirectoryNamespace, place: Place
+) -> None:
+    location = place.key(declare(catalog, "people").location or "")
+    drop(catalog, "people")
+    _delete_behind_our_back(place, location)
+
+    with refused(ErrorCode.TABLE_NOT_FOUND):
+        catalog.undrop_table(["people"])
+
+    assert status(catalog, "people") == "soft_deleted"
 
 
 @on_disk
