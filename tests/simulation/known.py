@@ -1,7 +1,7 @@
-"""What the explorer has found and is not mended yet. Each entry is a schedule that still goes wrong.
+"""What the explorer has found and is not mended yet, each with a schedule that still goes wrong.
 
-`test_known` replays them and fails once one goes right: then its entry has to go. The report tells
-them apart from what is new.
+`test_explorer` replays them and fails once one goes right: then its entry has to go. The report
+tells them apart from what is new.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _must_hold(scenarios: Iterator[Scenario], most_states: int) -> int:
 @pytest.mark.parametrize("verb", catalogue.MARKER_VERBS)
 def test_no_two_operations_at_a_v1_location_lose_anything(verb: str) -> None:
     mine = (each for each in catalogue.pairs() if each.actors[0] == (verb,))
-    assert _must_hold(mine, FEW) > 100
+    assert _must_hold(mine, FEW) > 50
 
 
 def test_no_two_operations_on_rows_lose_anything() -> None:
@@ -114,9 +114,7 @@ def test_a_seed_is_always_the_same_schedule() -> None:
     assert scenario_of(1_234) == scenario_of(1_234)
 
 
-def test_a_violation_replays_from_its_line_in_the_report(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_violation_replays_from_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     hole = KNOWN[-1]
     report.main(["--replay", hole.scenario.name, "--choices", hole.choices])
     assert "VIOLATION" in capsys.readouterr().out

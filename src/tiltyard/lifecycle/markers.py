@@ -119,7 +119,13 @@ class Markers:
         # A marker of the proposal's form does not tell at which version the table was dropped.
         tells_version = present.dropped_by is not None
         at_drop = present.version_at_drop or 0
-        if newest and newest.version > at_drop and tells_version and not keep_newer:
+        if (
+            newest is not None
+            and newest.version > at_drop
+            and tells_version
+            and not keep_newer
+            and not self._revival.is_only_fenced(name, at_drop, newest.version)
+        ):
             raise InvalidTableStateError(
                 f"table '{name}' was written to after it was dropped: it is at version "
                 f"{newest.version}, and was dropped at {at_drop}",

@@ -31,6 +31,8 @@ TRIES = 4
 # How long a create that has begun is left alone before another process finishes it. This is for
 # politeness only: whoever comes too early makes the first start over, and loses nothing.
 PATIENCE_MS = 60_000
+# How many fences in a row are looked at before a table counts as written to.
+MOST_FENCES = 16
 
 
 class _Overtaken(Exception):
@@ -213,6 +215,23 @@ class Revival:
         if has_content:
             former = _past_fence(former, base, writer)
         marker.swap(self._store, name, reviving, replace(former, tag=reviving.tag), self._world)
+
+    def is_only_fenced(self, name: str, after: int, until: int) -> bool:
+        """Whether all versions in between only kept others out. One request for each.
+
+        A create that meets a fence begins again above it and may be rolled back there too, so a
+        dropped table can end below several of them, unchanged.
+        """
+        location = names.table_directory(name)
+        if until - after > MOST_FENCES:
+            return False
+        for version in range(after + 1, until + 1):
+            try:
+                if self._files.written_by(location, version) != FENCE:
+                    return False
+            except NotThere:
+                return False
+        return True
 
 
 def _past_fence(former: Marker, base: int, writer: str | None) -> Marker:
