@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.files import PlainFiles
-from tests.simulation.process import Ask, Build
+from tests.simulation.process import Ask, Build, Operation
 from tests.simulation.register import Register
 from tests.simulation.store import ScheduledStore
 from tests.simulation.views import OTHER, TABLE, UNAWARE
@@ -208,7 +208,7 @@ class Script:
 
     def __init__(self, kit: Kit, verbs: Sequence[Verb]) -> None:
         self._kit = kit
-        self.operations = [partial(verb, kit) for verb in verbs]
+        self.operations: Sequence[Operation] = [partial(verb, kit) for verb in verbs]
 
     def memory(self) -> Hashable:
         return self._kit.tokens.used

@@ -19,6 +19,7 @@ from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import TableAlreadyExistsError
+from tiltyard.lifecycle import rows as row_edits
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.purge import Purge
@@ -181,7 +182,7 @@ class _NoFence:
 class LooksOnce(Revival):
     """Rule: a create that found no marker reads it again once its version is there."""
 
-    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int | None:
+    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int:
         staged = self._files.stage(location, rows, 0)
         try:
             return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
@@ -199,9 +200,7 @@ class PurgesWithoutClaim(Purge):
         assert self._manifest is not None
         keys = [each.key for each in self._store.walk(dropped.location)]
         self._store.delete_many(keys)
-        from tiltyard.lifecycle import rows
-
-        self._manifest.submit(rows.finish(dropped.id, dropped.generation))
+        self._manifest.submit(row_edits.finish(dropped.id, dropped.generation))
         return len(keys), 0
 
 

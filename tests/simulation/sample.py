@@ -8,9 +8,10 @@ import random
 import time
 from dataclasses import dataclass, field
 
+from tests.simulation.actors import Code
 from tests.simulation.explore import no_waiting
 from tests.simulation.oracle import Violation
-from tests.simulation.scenarios import PLAIN, Code, Scenario, machine
+from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice, Machine, State
 from tests.simulation.settle import Settler
 

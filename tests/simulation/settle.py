@@ -8,10 +8,10 @@ leave what it promises.
 from __future__ import annotations
 
 from tests.simulation import scenarios, views
+from tests.simulation.actors import Code
 from tests.simulation.oracle import Violation
 from tests.simulation.process import Process
 from tests.simulation.requests import Objects
-from tests.simulation.scenarios import Code
 from tests.simulation.search import Machine, State
 from tests.simulation.specs import Spec
 from tests.simulation.views import BROKEN, RESERVED, TABLE, UNAWARE, View
