@@ -30,8 +30,8 @@ actor that is never asked again, so every state is also one in which any of them
 every catalog that comes about a newcomer has to be able to go on ("settled"). Faults are
 conditional writes whose answer is lost or that arrive late, and writes and deletes that arrive
 twice, so many in one schedule; data files and the file for Lance's own clients meet them in
-random schedules only. An operation starts over once, in random schedules three times. A scenario with a known hole is
-searched up to it."""
+random schedules only. An operation starts over once, in random schedules three times. A scenario
+with a known hole is searched up to it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -91,7 +91,8 @@ class Settler:
     def _settle_rows(self, objects: Objects) -> Violation | None:
         held = {each.place for each in views.of_rows(objects)}
         verbs: list[str] = []
-        verbs += ["purge"] if "purging" in held else []
+        # Unless it is told which, a purge takes what can still be brought back, and a held one not.
+        verbs += ["purge"] if "purging" in held and held.isdisjoint(["trash", "held"]) else []
         verbs += ["drop", "undrop"] if TABLE in held else ["create"]
         return self._do(tuple(verbs), objects)[1]
 
