@@ -43,7 +43,8 @@ class Clock:
     """A clock that stands still until it is set, and dice that count."""
 
     def __init__(self) -> None:
-        self._ms = round(datetime.now(UTC).timestamp()) * 1000
+        # Never ahead of the clock that ages are told by.
+        self._ms = int(datetime.now(UTC).timestamp() - 1) * 1000
         self._thrown = 0
 
     @property
