@@ -26,6 +26,7 @@ from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar, Registration
 from tiltyard.lifecycle.revival import Revival
@@ -59,6 +60,7 @@ class Code:
     revival: type[Revival] = Revival
     marker_purge: type[MarkerPurge] = MarkerPurge
     files: type[PlainFiles] = PlainFiles
+    moves: type[Moves] = Moves
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
 
@@ -82,12 +84,14 @@ class Kit:
         self.manifest = ManifestCatalog(
             self.store, register, Committer(register, NO_WAIT), self.world
         )
+        self.moves = code.moves(self.store, self.world, self.manifest)
         self.registrar = Registrar(
             self.store,
             self.directory,
             self.directory,
             self.manifest,
             self.markers,
+            self.moves,
             lists_directories=False,
         )
         self.row_registrar = Registrar(
@@ -96,6 +100,7 @@ class Kit:
             self.directory,
             self.manifest,
             self.markers,
+            self.moves,
             lists_directories=False,
         )
         self.lives = Lives(
@@ -108,7 +113,13 @@ class Kit:
             self.registrar,
         )
         self.purge = code.purge(
-            self.store, self.world, self.lives.bin, self.marker_purge, self.manifest, "actor"
+            self.store,
+            self.world,
+            self.lives.bin,
+            self.marker_purge,
+            self.manifest,
+            self.moves,
+            "actor",
         )
         self.creation = Creation(
             self.store,
@@ -173,6 +184,11 @@ MARKER_VERBS: dict[str, Verb] = {
     "deregister": lambda kit: kit.markers.deregister(TABLE).generation,
     "register": _register,
     "rename": _rename,
+    "undrop_as": lambda kit: kit.lives.undrop((TABLE,), target=(OTHER,)).location,
+    "rename_home": lambda kit: kit.row_registrar.rename((OTHER,), (TABLE,)).location,
+    "drop_named": lambda kit: kit.lives.drop((TABLE,), lambda _: TERMS).location,
+    "undrop_other": lambda kit: kit.lives.undrop((OTHER,)).location,
+    "deregister_other": lambda kit: kit.row_registrar.deregister((OTHER,)).location,
     "drop_other": lambda kit: kit.lives.drop((OTHER,), lambda _: TERMS).location,
     "purge_other": lambda kit: kit.purge.purge(kit.lives.bin.find((OTHER,), None)).outcome,
     "zombie": _zombie,

@@ -21,9 +21,10 @@ from tiltyard.catalog import marker
 NEWCOMER = "z"
 # The newcomer comes long after everybody else's clock.
 SKEW_MS = 10**9
+GONE = "gone"
 
 _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
-    # what is there: what to do, and what has to be there then ("=": what was there)
+    # what is there: what to do, and whose data has to be there then ("=": what was there)
     "live": [(("drop", "undrop_newer"), "=")],
     "nothing": [(("create",), NEWCOMER)],
     "deleted": [
@@ -37,9 +38,13 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "purged": [(("create",), NEWCOMER)],
     "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],
     "moved": [(("register",), "=")],
-    "arrived": [],
-    "binned": [],
-    "emptied": [],
+    "loose": [(("register",), "=")],
+    "landed": [(("rename_home",), "=")],
+    "arrived": [(("rename_home", "drop", "undrop_newer"), "=")],
+    "returned": [(("drop_named", "undrop_newer"), "=")],
+    "binned": [(("undrop_other", "rename_home"), "=")],
+    "emptied": [(("purge_other",), GONE)],
+    "buried": [],
 }
 
 
@@ -119,6 +124,8 @@ def _is_written_to(objects: Objects) -> bool:
 
 
 def _compare(after: View, wanted: str, before: View) -> Violation | None:
+    if wanted == GONE:
+        return None if after.content is None else Violation("stuck", f"left {after}")
     content = before.content if wanted == "=" else wanted
     if after.kind == "live" and after.content == content and content != BROKEN:
         return None

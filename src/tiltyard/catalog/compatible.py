@@ -152,6 +152,8 @@ class CompatibleCatalog:
         placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
         publish = edits.all_of([self._publishing(each) for each in placed])
         if has_root_tables:
+            at_root = [each[0] for each in tables if len(each) == 1]
+            snapshot = self._manifest.without_left_over(snapshot, at_root)
             publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
@@ -170,14 +172,19 @@ class CompatibleCatalog:
         if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
         spot = self._directory.look(table)
-        if spot.is_empty and spot.marker.state is State.LIVE:
+        if spot.is_empty and spot.marker.state is State.LIVE and spot.goes_on:
             return Table(table, location, only_declared=True, properties=dict(properties))
-        if spot.marker.state in (State.PURGED, State.PURGING, State.MOVED):
+        is_over = spot.marker.state in (State.PURGED, State.PURGING, State.MOVED)
+        if is_over or (spot.is_empty and not spot.marker.hides):
             return self._manifest.place(table, properties)
         raise already_exists(table, hint=why_hidden(spot))
 
     def publish(self, table: Table) -> None:
-        self._manifest.submit(self._publishing(table))
+        publishing = self._publishing(table)
+        if _is_index(as_row(table)):
+            self._manifest.submit_at(table.id, publishing)
+        else:
+            self._manifest.submit(publishing)
         self._directory.stamp_if_new()
 
     def _publishing(self, table: Table) -> Edit:

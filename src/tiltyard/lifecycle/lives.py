@@ -75,6 +75,7 @@ class Lives:
             return Table(table, names.table_directory(table[-1]))
         found = self._droppable(table)
         if names.is_marked(table, found.location):
+            self._registrar.settle(found)
             self._markers.drop(table[0], terms(table[:-1]), found.properties)
             self._manifest.submit(edits.forget_table(table, found.location))
             return found
@@ -103,6 +104,7 @@ class Lives:
             ]
         )
         for each in marked:
+            self._registrar.settle(each)
             self._markers.droppable(each.id[0])
         commit(Draft(self._manifest.read()))
         for each in marked:
@@ -133,7 +135,7 @@ class Lives:
         assert self._manifest is not None
         table = as_table(row)
         if not self._manifest.is_trusted(row):
-            return edits.forget_table(table.id, table.location)
+            return edits.forget_moved(row)
         return self._dropping(table, terms(table.id[:-1]))
 
     def _droppable(self, table: TableId) -> Table:
@@ -149,7 +151,7 @@ class Lives:
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
         newest = version_files.latest(self._store, table.location)
-        return rows.drop(
+        edit = rows.drop(
             table.id,
             table.location,
             self._world.generation(),
@@ -157,6 +159,7 @@ class Lives:
             newest.version if newest else 0,
             self._world.now_ms(),
         )
+        return self._registrar.guarded(table, edit)
 
     # -- undrop
 
@@ -204,10 +207,11 @@ class Lives:
             return self._registrar.hand_over(present, table, target)
         index = edits.replace_table(as_row(table))
         if self._manifest is not None:
-            index(Draft(self._manifest.read()))  # what is refused has to be before it is shown
+            snapshot = self._manifest.without_left_over(self._manifest.read(), [name])
+            index(Draft(snapshot))  # what is refused has to be before it is shown
         self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
         if self._manifest is not None:
-            self._manifest.submit(index)
+            self._manifest.submit_at([name], index)
         return table
 
     def _must_be_as_dropped(self, dropped: Trashed, keep_newer: bool) -> None:
@@ -259,11 +263,13 @@ class Lives:
         self._store.require_conditions()
         found = self._catalog.find(table)
         if names.is_marked(table, found.location):
+            self._registrar.settle(found)
             self._markers.protect(table[0], protected)
         else:
             if self._manifest is None:
                 raise no_such_table(table)
-            self._manifest.submit(rows.protect(table, protected))
+            edit = rows.protect(table, protected)
+            self._manifest.submit(self._registrar.guarded(found, edit))
 
 
 def _only_namespaces(edit: Edit) -> Edit:
