@@ -61,6 +61,7 @@ class Code:
     marker_purge: type[MarkerPurge] = MarkerPurge
     files: type[PlainFiles] = PlainFiles
     moves: type[Moves] = Moves
+    manifest: type[ManifestCatalog] = ManifestCatalog
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
 
@@ -81,7 +82,7 @@ class Kit:
         self.marker_purge = code.marker_purge(self.store, self.world, self.revival)
         self.directory = DirectoryCatalog(self.store, self.world)
         register: Any = Register(self.store, self.world)
-        self.manifest = ManifestCatalog(
+        self.manifest = code.manifest(
             self.store, register, Committer(register, NO_WAIT), self.world
         )
         self.moves = code.moves(self.store, self.world, self.manifest)
@@ -188,6 +189,7 @@ MARKER_VERBS: dict[str, Verb] = {
     "rename_home": lambda kit: kit.row_registrar.rename((OTHER,), (TABLE,)).location,
     "drop_named": lambda kit: kit.lives.drop((TABLE,), lambda _: TERMS).location,
     "undrop_other": lambda kit: kit.lives.undrop((OTHER,)).location,
+    "undrop_other_newer": lambda kit: kit.lives.undrop((OTHER,), keep_newer=True).location,
     "deregister_other": lambda kit: kit.row_registrar.deregister((OTHER,)).location,
     "drop_other": lambda kit: kit.lives.drop((OTHER,), lambda _: TERMS).location,
     "purge_other": lambda kit: kit.purge.purge(kit.lives.bin.find((OTHER,), None)).outcome,

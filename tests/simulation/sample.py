@@ -23,7 +23,14 @@ FAULTS = 3
 MOST_STEPS = 2_000
 
 _STARTS = {
-    "marker": [(), ("create",), ("create", "drop"), ("create", "drop", "purge"), ("declare",)],
+    "marker": [
+        (),
+        ("create",),
+        ("create", "drop"),
+        ("create", "drop", "purge"),
+        ("declare",),
+        ("create", "rename"),
+    ],
     "rows": [(), ("create",), ("create", "drop"), ("create", "drop", "create")],
 }
 # The first of each pair is as likely as its number.
@@ -40,6 +47,13 @@ _VERBS = {
         "declare": 1,
         "deregister": 1,
         "register": 1,
+        "rename": 2,
+        "undrop_as": 1,
+        "rename_home": 1,
+        "drop_other": 1,
+        "undrop_other": 1,
+        "deregister_other": 1,
+        "purge_other": 1,
     },
     "rows": {
         "create": 3,

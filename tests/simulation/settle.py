@@ -42,7 +42,7 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "landed": [(("rename_home",), "=")],
     "arrived": [(("rename_home", "drop", "undrop_newer"), "=")],
     "returned": [(("drop_named", "undrop_newer"), "=")],
-    "binned": [(("undrop_other", "rename_home"), "=")],
+    "binned": [(("undrop_other_newer", "rename_home"), "=")],
     "emptied": [(("purge_other",), GONE)],
     "buried": [],
 }

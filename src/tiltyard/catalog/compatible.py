@@ -132,7 +132,7 @@ class CompatibleCatalog:
         if spot.is_visible:
             return Site(_with_properties(spot.as_table(), row), exists=True)
         if spot.is_free and not spot.goes_on:
-            return Site(self._manifest.place(table, properties), exists=False)
+            return Site(self._elsewhere(table, properties, row), exists=False)
         if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
         self._directory.notice_if_new()
@@ -153,7 +153,7 @@ class CompatibleCatalog:
         publish = edits.all_of([self._publishing(each) for each in placed])
         if has_root_tables:
             at_root = [each[0] for each in tables if len(each) == 1]
-            snapshot = self._manifest.without_left_over(snapshot, at_root)
+            snapshot = self._manifest.without_left_over(self._manifest.read(), at_root)
             publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
@@ -176,8 +176,14 @@ class CompatibleCatalog:
             return Table(table, location, only_declared=True, properties=dict(properties))
         is_over = spot.marker.state in (State.PURGED, State.PURGING, State.MOVED)
         if is_over or (spot.is_empty and not spot.marker.hides):
-            return self._manifest.place(table, properties)
+            return self._elsewhere(table, properties, row)
         raise already_exists(table, hint=why_hidden(spot))
+
+    def _elsewhere(self, table: TableId, properties: Mapping[str, str], index: Row | None) -> Table:
+        """A directory with a hash. A row of what once lay at the V1 location makes way."""
+        if index is not None:
+            self._manifest.submit(edits.forget_left_over(index))
+        return self._manifest.place(table, properties)
 
     def publish(self, table: Table) -> None:
         publishing = self._publishing(table)

@@ -135,7 +135,7 @@ class Lives:
         assert self._manifest is not None
         table = as_table(row)
         if not self._manifest.is_trusted(row):
-            return edits.forget_moved(row)
+            return edits.forget_left_over(row)
         return self._dropping(table, terms(table.id[:-1]))
 
     def _droppable(self, table: TableId) -> Table:

@@ -56,7 +56,7 @@ class Moves:
             self._move_back(name, moved, present)
             raise
         if not self._arrive(name, row):
-            self._manifest.submit(edits.forget_moved(row))
+            self._manifest.submit(edits.forget_left_over(row))
             raise ConcurrentModificationError(
                 f"the rename of {names.display(found.id)} was undone by another process"
             )

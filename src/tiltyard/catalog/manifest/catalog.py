@@ -182,7 +182,7 @@ class ManifestCatalog:
         if MOVED not in row.metadata:
             raise already_exists(table, hint="its directory is hidden by a marker")
         # Left over from a rename that was undone. Nonces never come back, so it can never count.
-        self.submit(edits.forget_moved(row))
+        self.submit(edits.forget_left_over(row))
         return None
 
     def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
@@ -215,7 +215,7 @@ class ManifestCatalog:
         left_over = [row for name in tables for row in self._left_over(snapshot, name)]
         if not left_over:
             return snapshot
-        self.submit(edits.all_of([edits.forget_moved(row) for row in left_over]))
+        self.submit(edits.all_of([edits.forget_left_over(row) for row in left_over]))
         return self.read()
 
     def _left_over(self, snapshot: Snapshot, name: str) -> list[Row]:

@@ -149,8 +149,8 @@ def forget_table(table: TableId, location: str) -> Edit:
     return edit
 
 
-def forget_moved(left_over: Row) -> Edit:
-    """Remove the row of a rename that was undone, if it is still that one."""
+def forget_left_over(left_over: Row) -> Edit:
+    """Remove a row that stands for nothing, if it is still that one."""
 
     def edit(draft: Draft) -> Change:
         is_there = _is_same_move(draft, left_over)
