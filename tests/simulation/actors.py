@@ -188,6 +188,7 @@ MARKER_VERBS: dict[str, Verb] = {
     "undrop_as": lambda kit: kit.lives.undrop((TABLE,), target=(OTHER,)).location,
     "rename_home": lambda kit: kit.row_registrar.rename((OTHER,), (TABLE,)).location,
     "drop_named": lambda kit: kit.lives.drop((TABLE,), lambda _: TERMS).location,
+    "undrop_named": lambda kit: kit.lives.undrop((TABLE,)).location,
     "undrop_other": lambda kit: kit.lives.undrop((OTHER,)).location,
     "undrop_other_newer": lambda kit: kit.lives.undrop((OTHER,), keep_newer=True).location,
     "deregister_other": lambda kit: kit.row_registrar.deregister((OTHER,)).location,

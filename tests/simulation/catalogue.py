@@ -17,6 +17,7 @@ DROPPED = ("create", "drop")
 PURGED = ("create", "drop", "purge")
 RENAMED = ("create", "rename")
 BINNED = ("create", "rename", "drop_other")
+INDEXED = ("create", "deregister", "register")  # with a row beside its marker
 NOTHING: tuple[str, ...] = ()
 
 MARKER_VERBS = (
@@ -41,6 +42,7 @@ AWAY_VERBS = (
     "create",
     "zombie",
 )
+INDEXED_VERBS = ("drop_named", "undrop_named", "purge", "deregister", "register", "rename")
 ROW_VERBS = ("drop", "undrop", "undrop_as", "purge", "create", "rename", "hold")
 
 # A word for each actor; "+" joins what one actor does in a row.
@@ -64,6 +66,8 @@ _MARKER_TRIPLES = [
     (RENAMED, "rename_home", "drop_other+purge_other", "register"),
     (RENAMED, "rename_home+rename", "drop_other", "undrop_other"),
     (RENAMED, "deregister_other", "register", "drop_other"),
+    (RENAMED, "rename_home", "drop_named", "register"),
+    (INDEXED, "drop_named+undrop_named", "rename", "register"),
     (BINNED, "purge_other", "purge_other+zombie", "register"),
     (NOTHING, "create", "create", "drop"),
     (("declare", "drop"), "create", "look", "undrop"),
@@ -105,6 +109,9 @@ def pairs(faults: int = 1) -> Iterator[Scenario]:
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
     for one, other in combinations_with_replacement(AWAY_VERBS, 2):
         for start in (RENAMED, BINNED):
+            yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
+    for one, other in combinations_with_replacement(INDEXED_VERBS, 2):
+        for start in (INDEXED, (*INDEXED, "drop_named")):
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
 
 

@@ -254,12 +254,12 @@ class LeavesRowsOver(ManifestCatalog):
 class PurgesWithoutClaim(Purge):
     """Rule: a row is marked as being purged before anything is deleted."""
 
-    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[int, int]:
+    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[bool, int, int]:
         assert self._manifest is not None
         keys = [each.key for each in self._store.walk(dropped.location)]
         self._store.delete_many(keys)
         self._manifest.submit(row_edits.finish(dropped.id, dropped.generation))
-        return len(keys), 0
+        return True, len(keys), 0
 
 
 _DROPPED = ("create", "drop")

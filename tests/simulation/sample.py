@@ -30,6 +30,7 @@ _STARTS = {
         ("create", "drop", "purge"),
         ("declare",),
         ("create", "rename"),
+        ("create", "deregister", "register"),
     ],
     "rows": [(), ("create",), ("create", "drop"), ("create", "drop", "create")],
 }
@@ -54,6 +55,8 @@ _VERBS = {
         "undrop_other": 1,
         "deregister_other": 1,
         "purge_other": 1,
+        "drop_named": 1,
+        "undrop_named": 1,
     },
     "rows": {
         "create": 3,

@@ -8,6 +8,7 @@ elsewhere (renamed, registered) is the manifest's. Everything below the root is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from tiltyard import names
 from tiltyard.catalog.base import (
@@ -25,6 +26,7 @@ from tiltyard.catalog.manifest.draft import Draft, Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.errors import InvalidInputError
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -153,7 +155,9 @@ class CompatibleCatalog:
         publish = edits.all_of([self._publishing(each) for each in placed])
         if has_root_tables:
             at_root = [each[0] for each in tables if len(each) == 1]
-            snapshot = self._manifest.without_left_over(self._manifest.read(), at_root)
+            if any(not _is_index(as_row(each)) and snapshot.get(each.id[0]) for each in placed):
+                snapshot = self._manifest.read()  # a row has made way
+            snapshot = self._manifest.without_left_over(snapshot, at_root)
             publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
@@ -188,7 +192,8 @@ class CompatibleCatalog:
     def publish(self, table: Table) -> None:
         publishing = self._publishing(table)
         if _is_index(as_row(table)):
-            self._manifest.submit_at(table.id, publishing)
+            with suppress(InvalidInputError):  # it was renamed as soon as it was there
+                self._manifest.submit_at(table.id, publishing)
         else:
             self._manifest.submit(publishing)
         self._directory.stamp_if_new()

@@ -94,6 +94,13 @@ class Marker:
     def hides(self) -> bool:
         return self.state is not State.LIVE
 
+    @property
+    def is_underway(self) -> bool:
+        """Whether a create or a rename is going on that may yet show the table again."""
+        is_moving = self.state is State.MOVED and not (self.arrived or self.buried)
+        is_reserved = self.moved_to == self.table
+        return self.state is State.REVIVING or (is_moving and not is_reserved)
+
     def forgotten(self) -> Marker:
         """A fresh start: only the tag, the floor, the protection and what others wrote stay."""
         return Marker(

@@ -24,12 +24,16 @@ from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.marker import State
 from tiltyard.errors import (
     ConcurrentModificationError,
+    InvalidInputError,
     InvalidTableStateError,
+    NamespaceAlreadyExistsError,
+    TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedOperationError,
 )
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.bin import Bin
-from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.markers import TRIES, Markers
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.trash import DropTerms, Life, TableStatus, Trashed
 from tiltyard.names import NamespaceId, TableId
@@ -118,15 +122,21 @@ class Lives:
         """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
         if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
             return self._catalog.drop_namespace(namespace, behaviour)[0].properties
-        snapshot = self._manifest.existing(namespace)
+        for _ in range(TRIES - 1):
+            # A table that comes or goes after this look is met by the commit: then look again.
+            with suppress(ConcurrentModificationError, TableNotFoundError):
+                return self._cascade(self._manifest, namespace, terms)
+        return self._cascade(self._manifest, namespace, terms)
+
+    def _cascade(
+        self, manifest: ManifestCatalog, namespace: NamespaceId, terms: TermsOf
+    ) -> Mapping[str, str]:
+        snapshot = manifest.existing(namespace)
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))
-        commits.append(edits.drop_namespace(namespace, DropBehaviour.CASCADE))
-        # A table that comes after this look makes the last edit meet a row that was not dropped:
-        # then it is dropped by the next try.
-        gone = self._manifest.submit(edits.all_of([*commits[:-1], _only_namespaces(commits[-1])]))
-        row = gone.answer[-1][0]
+        commits.append(_only_namespaces(edits.drop_namespace(namespace, DropBehaviour.CASCADE)))
+        row = manifest.submit(edits.all_of(commits)).answer[-1][0]
         properties: Mapping[str, str] = row.properties
         return properties
 
@@ -205,13 +215,21 @@ class Lives:
         if target != dropped.id:
             present = self._markers.restorable(name, dropped.generation, keep_newer)
             return self._registrar.hand_over(present, table, target)
-        index = edits.replace_table(as_row(table))
-        if self._manifest is not None:
-            snapshot = self._manifest.without_left_over(self._manifest.read(), [name])
-            index(Draft(snapshot))  # what is refused has to be before it is shown
-        self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
-        if self._manifest is not None:
-            self._manifest.submit_at([name], index)
+        if self._manifest is None:
+            _no_properties(dropped)
+            self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
+            return table
+        # The row counts for nothing until the marker shows the table, so that a crash loses none.
+        self._manifest.submit_at([name], edits.index_table(as_row(table)))
+        former = self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
+        try:
+            self._manifest.submit_at([name], edits.index_table(as_row(table), keep=True))
+        except (TableAlreadyExistsError, NamespaceAlreadyExistsError):
+            terms = DropTerms(former.ttl_ms, former.dropped_by or "tiltyard", former.reason)
+            self._markers.drop(name, terms, former.properties)
+            raise
+        except InvalidInputError:  # it was renamed by another process as soon as it was shown
+            pass
         return table
 
     def _must_be_as_dropped(self, dropped: Trashed, keep_newer: bool) -> None:
@@ -270,6 +288,15 @@ class Lives:
                 raise no_such_table(table)
             edit = rows.protect(table, protected)
             self._manifest.submit(self._registrar.guarded(found, edit))
+
+
+def _no_properties(dropped: Trashed) -> None:
+    """A live marker has no room for properties, and a client without a manifest no other place."""
+    if dropped.properties:
+        raise UnsupportedOperationError(
+            f"table {names.display(dropped.id)} has properties, which directory mode would lose",
+            hint="bring it back with manifest_enabled=true",
+        )
 
 
 def _only_namespaces(edit: Edit) -> Edit:

@@ -25,6 +25,7 @@ from tiltyard.catalog.manifest.rows import check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import (
+    ConcurrentModificationError,
     InvalidInputError,
     UnsupportedOperationError,
 )
@@ -112,8 +113,18 @@ class Registrar:
             for table, spot in zip(placed, spots, strict=True):
                 if spot is None:
                     self.keep_root_name(table.id)
-            self._manifest.submit_at(shown, commit)
+            self._submit(self._manifest, commit, shown)
         return placed
+
+    def _submit(self, manifest: ManifestCatalog, commit: Edit, shown: Sequence[str]) -> None:
+        try:
+            manifest.submit_at(shown, commit)
+        except InvalidInputError as taken:
+            if not shown:
+                raise
+            raise ConcurrentModificationError(
+                "a table was renamed by another process as soon as it was shown"
+            ) from taken
 
     def _check_location(self, wanted: Registration) -> None:
         location = wanted.location
@@ -145,8 +156,14 @@ class Registrar:
             self._must_be_ownerless(spot)
         if wanted.mode is RegisterMode.CREATE:
             row = snapshot.get(table[0])
-            if spot.is_visible or (row is not None and row.location != location):
+            is_listed = row is not None or self._lists_directories
+            if (spot.is_visible and is_listed) or (row is not None and row.location != location):
                 raise already_exists(table)
+        if self._manifest is None and spot.marker.properties:
+            raise UnsupportedOperationError(
+                f"table {names.display(table)} has properties, which directory mode would lose",
+                hint="register it with manifest_enabled=true",
+            )
         return spot
 
     def _must_be_ownerless(self, spot: Spot) -> None:

@@ -35,7 +35,13 @@ from tiltyard.catalog.manifest.rows import (
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.errors import InvalidInputError, NamespaceAlreadyExistsError, TiltyardError
+from tiltyard.catalog.marker import Marker
+from tiltyard.errors import (
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    TableAlreadyExistsError,
+    TiltyardError,
+)
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
 from tiltyard.world import World
@@ -177,11 +183,12 @@ class ManifestCatalog:
             return None
         if not row.is_table:
             raise edits.taken(row)
-        if self.is_trusted(row):
+        present = self._marker_over(row)
+        if present is None or _counts(row, present):
             return as_table(row)
-        if MOVED not in row.metadata:
-            raise already_exists(table, hint="its directory is hidden by a marker")
-        # Left over from a rename that was undone. Nonces never come back, so it can never count.
+        if MOVED not in row.metadata and present.is_underway:
+            raise already_exists(table, hint=marker.why_hidden(present))
+        # Left over from a rename that was undone, or a drop that a crash cut off: hidden for good.
         self.submit(edits.forget_left_over(row))
         return None
 
@@ -198,14 +205,12 @@ class ManifestCatalog:
 
     def is_trusted(self, row: Row) -> bool:
         """A row at a V1 location counts as far as the marker there agrees. One request for such."""
+        present = self._marker_over(row)
+        return present is None or _counts(row, present)
+
+    def _marker_over(self, row: Row) -> Marker | None:
         name = names.root_table_at(row.location or "", row.id)
-        if name is None:
-            return True
-        present = marker.read(self._store, name)
-        if present.handed_to(row):
-            return True
-        is_home = row.object_id == name  # with a nonce still, if its way home was interrupted
-        return not present.hides and (is_home or MOVED not in row.metadata)
+        return None if name is None else marker.read(self._store, name)
 
     def without_left_over(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
         """Remove the rows at V1 locations of root tables whose renames were undone, if any are.
@@ -235,7 +240,13 @@ class ManifestCatalog:
         The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        self.submit(edits.all_of([edits.add_table(as_row(each)) for each in placed]))
+        publish = edits.all_of([edits.add_table(as_row(each)) for each in placed])
+        try:
+            self.submit(publish)
+        except TableAlreadyExistsError:  # or left over, which to look for makes it go
+            if any(self.occupant(table) is not None for table in tables):
+                raise
+            self.submit(publish)
         self.reserve(placed)
         return placed
 
@@ -291,6 +302,15 @@ class ManifestCatalog:
 
     def require_conditions(self) -> None:
         self._store.require_conditions()
+
+
+def _counts(row: Row, present: Marker) -> bool:
+    """Whether a marker agrees with a row at its location."""
+    if present.handed_to(row):
+        return True
+    is_home = row.location == names.table_directory(row.object_id)
+    # At home it has a nonce still, if its way there was interrupted.
+    return not present.hides and (is_home or MOVED not in row.metadata)
 
 
 def as_table(row: Row) -> Table:
