@@ -193,6 +193,10 @@ class Lives:
             )
         if self._manifest is None or self.bin.is_marked(dropped):
             return self._undrop_marked(dropped, target, keep_newer)
+        if names.is_marked(table, dropped.location):
+            raise ConcurrentModificationError(
+                f"another process changed the state of table {names.display(table)} meanwhile"
+            )
         if names.is_marked(target, dropped.location):
             raise InvalidTableStateError(
                 f"table {names.display(table)} was renamed from {names.display(target)}, and can't "
