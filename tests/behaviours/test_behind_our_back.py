@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -27,7 +29,7 @@ from tests.behaviours.modes import (
     with_directory_listing,
 )
 from tests.behaviours.places import Bucket, Disk, Place
-from tests.behaviours.trash import bytes_below, on_disk, trash
+from tests.behaviours.trash import bytes_below, on_disk, status, trash
 from tiltyard import DirectoryNamespace
 
 in_compatibility_mode = pytest.mark.parametrize("mode", [COMPATIBILITY], indirect=True, ids=str)
@@ -55,6 +57,20 @@ def test_a_dropped_table_whose_files_are_gone_can_not_be_brought_back(
 
     assert "deleted its files" in str(caught.value)
     assert not exists(catalog, "people")
+
+
+@with_directory_listing
+def test_a_dropped_declaration_that_is_gone_can_not_be_brought_back(
+    catalog: DirectoryNamespace, place: Place
+) -> None:
+    location = place.key(declare(catalog, "people").location or "")
+    drop(catalog, "people")
+    _delete_behind_our_back(place, location)
+
+    with refused(ErrorCode.TABLE_NOT_FOUND):
+        catalog.undrop_table(["people"])
+
+    assert status(catalog, "people") == "soft_deleted"
 
 
 @on_disk
@@ -87,6 +103,41 @@ def test_a_name_whose_versions_can_not_go_on_gets_a_directory_of_its_own(
     drop(catalog, "people")
     catalog.undrop_table(["people"])
     assert contents(catalog, place, "people") == PLANTS
+
+
+def _purge_and_create(catalog: DirectoryNamespace, place: Place) -> str:
+    create(catalog, "people")
+    drop(catalog, "people")
+    catalog.purge_table(["people"])
+    return place.key(create(catalog, "people").location or "")
+
+
+@on_disk
+@in_directory_mode
+def test_versions_do_not_begin_again_where_a_table_was_purged_and_the_next_deleted(
+    catalog: DirectoryNamespace, place: Place
+) -> None:
+    _delete_behind_our_back(place, _purge_and_create(catalog, place))
+    assert tables(catalog) == []
+
+    for call in (create, declare):
+        with refused(ErrorCode.UNSUPPORTED) as caught:
+            call(catalog, "people")
+        assert "manifest_enabled" in (caught.value.hint or "")
+
+
+@on_disk
+@in_compatibility_mode
+@pytest.mark.parametrize("call", [create, declare])
+def test_with_a_manifest_the_next_table_there_gets_a_directory_of_its_own(
+    catalog: DirectoryNamespace, place: Place, call: Callable[..., Any]
+) -> None:
+    location = _purge_and_create(catalog, place)
+    _delete_behind_our_back(place, location)
+
+    made = call(catalog, "people")
+
+    assert place.key(made.location or "") != location
 
 
 # -- markers of others

@@ -147,3 +147,16 @@ def test_of_tables_that_are_dropped_together_each_has_the_time_of_its_namespace(
         ("prod", "b"): 2 * DAY,
         ("prod", "eu", "b"): 3 * DAY,
     }
+
+
+@with_manifest
+def test_the_root_is_a_namespace_too(catalog: DirectoryNamespace) -> None:
+    make_namespace(catalog, mode="Overwrite", properties={"default_ttl": "1d"})
+    make_namespace(catalog, "prod")
+    create(catalog, "people")
+    create(catalog, "prod", "people")
+
+    drop(catalog, "people")
+    drop(catalog, "prod", "people")
+
+    assert _times(catalog) == {("people",): DAY, ("prod", "people"): DAY}

@@ -23,6 +23,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.errors import TableNotFoundError
 
 NAMES = ("a", "b")
+MARKED = [f"{name}.lance" for name in NAMES]
 WORKERS = 3
 SPARE = 2
 DEEDS = 6
@@ -98,10 +99,10 @@ def _settle(catalog: DirectoryNamespace) -> None:
     """Whoever looks at what a crash left half done finishes it."""
     for each in catalog.list_trash():
         with suppress(TableNotFoundError):
-            if each.restorable:
+            if each.restorable and each.location in MARKED:
                 catalog.hold_table(each.id, generation=each.generation)
                 catalog.release_table(each.id, generation=each.generation)
-            else:
+            elif not each.restorable:
                 catalog.purge_table(each.id, generation=each.generation)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.lifecycle.bench import LOCATION, MARKER, TERMS, Bench
 from tiltyard.catalog import marker, version_files
-from tiltyard.catalog.marker import HIDDEN_BYTES, LIVE_BYTES, State
+from tiltyard.catalog.marker import HIDDEN_BYTES, LIVE_BYTES, Marker, State
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -291,3 +291,20 @@ def test_a_create_that_was_cut_off_after_its_version_is_finished(bench: Bench) -
 
     assert bench.read() == ["new"]
     assert bench.latest() == 2
+
+
+@pytest.mark.parametrize("protected", [False, True])
+@pytest.mark.parametrize("floor", [0, 1, 12, 2**40])
+def test_a_live_marker_keeps_its_floor_in_64_bytes(floor: int, protected: bool) -> None:
+    live = Marker(nonce="0123456789ab", floor=floor, protected=protected)
+
+    body = marker.encode(live)
+
+    assert len(body) == 64
+    assert marker.decode(body, MARKER) == live
+
+
+def test_a_live_marker_without_a_floor_reads_as_ever() -> None:
+    body = b'{"format":1,"state":"live","nonce":"0123456789ab","protected":1}'
+
+    assert marker.decode(body, MARKER) == Marker(nonce="0123456789ab", protected=True)

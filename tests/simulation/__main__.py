@@ -4,4 +4,5 @@ import sys
 
 from tests.simulation.report import main
 
-sys.exit(main())
+if __name__ == "__main__":  # workers import it too
+    sys.exit(main())

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tests.simulation.files import PlainFiles
-from tests.simulation.process import Ask, Build
+from tests.simulation.process import Ask, Build, Operation
 from tests.simulation.register import Register
 from tests.simulation.store import ScheduledStore
 from tests.simulation.views import OTHER, TABLE, UNAWARE
@@ -26,6 +26,7 @@ from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar, Registration
 from tiltyard.lifecycle.revival import Revival
@@ -59,6 +60,8 @@ class Code:
     revival: type[Revival] = Revival
     marker_purge: type[MarkerPurge] = MarkerPurge
     files: type[PlainFiles] = PlainFiles
+    moves: type[Moves] = Moves
+    manifest: type[ManifestCatalog] = ManifestCatalog
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
 
@@ -79,15 +82,17 @@ class Kit:
         self.marker_purge = code.marker_purge(self.store, self.world, self.revival)
         self.directory = DirectoryCatalog(self.store, self.world)
         register: Any = Register(self.store, self.world)
-        self.manifest = ManifestCatalog(
+        self.manifest = code.manifest(
             self.store, register, Committer(register, NO_WAIT), self.world
         )
+        self.moves = code.moves(self.store, self.world, self.manifest)
         self.registrar = Registrar(
             self.store,
             self.directory,
             self.directory,
             self.manifest,
             self.markers,
+            self.moves,
             lists_directories=False,
         )
         self.row_registrar = Registrar(
@@ -96,6 +101,7 @@ class Kit:
             self.directory,
             self.manifest,
             self.markers,
+            self.moves,
             lists_directories=False,
         )
         self.lives = Lives(
@@ -108,7 +114,13 @@ class Kit:
             self.registrar,
         )
         self.purge = code.purge(
-            self.store, self.world, self.lives.bin, self.marker_purge, self.manifest, "actor"
+            self.store,
+            self.world,
+            self.lives.bin,
+            self.marker_purge,
+            self.manifest,
+            self.moves,
+            "actor",
         )
         self.creation = Creation(
             self.store,
@@ -173,6 +185,13 @@ MARKER_VERBS: dict[str, Verb] = {
     "deregister": lambda kit: kit.markers.deregister(TABLE).generation,
     "register": _register,
     "rename": _rename,
+    "undrop_as": lambda kit: kit.lives.undrop((TABLE,), target=(OTHER,)).location,
+    "rename_home": lambda kit: kit.row_registrar.rename((OTHER,), (TABLE,)).location,
+    "drop_named": lambda kit: kit.lives.drop((TABLE,), lambda _: TERMS).location,
+    "undrop_named": lambda kit: kit.lives.undrop((TABLE,)).location,
+    "undrop_other": lambda kit: kit.lives.undrop((OTHER,)).location,
+    "undrop_other_newer": lambda kit: kit.lives.undrop((OTHER,), keep_newer=True).location,
+    "deregister_other": lambda kit: kit.row_registrar.deregister((OTHER,)).location,
     "drop_other": lambda kit: kit.lives.drop((OTHER,), lambda _: TERMS).location,
     "purge_other": lambda kit: kit.purge.purge(kit.lives.bin.find((OTHER,), None)).outcome,
     "zombie": _zombie,
@@ -208,7 +227,7 @@ class Script:
 
     def __init__(self, kit: Kit, verbs: Sequence[Verb]) -> None:
         self._kit = kit
-        self.operations = [partial(verb, kit) for verb in verbs]
+        self.operations: Sequence[Operation] = [partial(verb, kit) for verb in verbs]
 
     def memory(self) -> Hashable:
         return self._kit.tokens.used

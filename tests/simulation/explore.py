@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+from tests.simulation.actors import Code
 from tests.simulation.oracle import Violation
-from tests.simulation.scenarios import PLAIN, Code, Scenario, machine
+from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
 from tests.simulation.settle import Settler
 from tiltyard.lifecycle import markers, revival
@@ -35,6 +36,9 @@ class Found:
     violation: Violation | None = None
     choices: list[Choice] = field(default_factory=list)
     views: set[Any] = field(default_factory=set)
+
+    def goes_on(self) -> bool:
+        return self.complete and self.violation is None
 
 
 @contextmanager
@@ -79,14 +83,12 @@ def _search(
 ) -> None:
     came_from: dict[State, tuple[State, Choice] | None] = {within.start: None}
     layer = [within.start]
-    while layer and found.violation is None and found.complete:
+    while layer and found.goes_on():
         following: list[State] = []
         for state in layer:
             _visit(within, state, came_from, following, found, settler)
-            if found.violation is not None:
-                break
-            if len(came_from) > most_states or time.monotonic() > until:
-                found.complete = False
+            found.complete = len(came_from) <= most_states and time.monotonic() < until
+            if not found.goes_on():
                 break
         else:
             found.depth += 1

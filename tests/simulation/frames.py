@@ -75,7 +75,7 @@ def _value(given: Any) -> Hashable:
     if given is None or isinstance(given, str | bytes | bool | int | float | type):
         return (type(given), given)
     if isinstance(given, _PARTS) or hasattr(given, "has_no_memory"):
-        return type(given)
+        return f"{type(given)}"
     if isinstance(given, tuple | list | deque):
         return (type(given), tuple(map(_value, given)))
     if isinstance(given, set | frozenset):

@@ -6,6 +6,7 @@ leaves it out, and a scenario in which the explorer must find the loss.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,14 +17,23 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import TableAlreadyExistsError
+from tiltyard.lifecycle import rows as row_edits
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.trash import Trashed
+from tiltyard.names import TableId
 from tiltyard.store import NotThere, Progress
 
 
@@ -34,6 +44,7 @@ class Mutant:
     name: str
     code: Code
     scenario: Scenario
+    settles: bool = False  # what goes wrong is that a newcomer can't go on
 
 
 # -- purging
@@ -181,12 +192,60 @@ class _NoFence:
 class LooksOnce(Revival):
     """Rule: a create that found no marker reads it again once its version is there."""
 
-    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int | None:
+    def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int:
         staged = self._files.stage(location, rows, 0)
         try:
             return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
             raise TableAlreadyExistsError(name) from lost
+
+
+class GoesLiveWithoutFloor(Revival):
+    """Rule: a live marker keeps the floor of the purges before it."""
+
+    def _go_live(self, name: str, reviving: Marker) -> bool:
+        return super()._go_live(name, replace(reviving, floor=0))
+
+
+# -- renaming
+
+
+class NeverArrives(Moves):
+    """Rule: a rename is final by a swap of the marker. This one only looks."""
+
+    def _arrive(self, name: str, row: Row) -> bool:
+        return marker.read(self._store, name).handed_to(row)
+
+
+class TrustsLanded(Moves):
+    """Rule: whoever changes the row of a rename first sees to it that the rename is final."""
+
+    def guarded(self, table: Table, edit: Edit) -> Edit:
+        return edit
+
+
+class ComesHomeByMarker(Moves):
+    """Rule: a renamed table comes home by its row first. Here the marker goes first."""
+
+    def come_home(self, found: Table, target: TableId) -> Table:
+        present = marker.read(self._store, target[0])
+        marker.swap(self._store, target[0], present, present.forgotten(), self._world)
+        self._manifest.submit(edits.forget_table(found.id, found.location))
+        return replace(found, id=target)
+
+
+class DeletesUnburied(Moves):
+    """Rule: the purge of a renamed table swaps its marker before it deletes. This one looks."""
+
+    def bury(self, trashed: Row) -> bool:
+        return self._manifest.is_trusted(trashed)
+
+
+class LeavesRowsOver(ManifestCatalog):
+    """Rule: the row of a rename that was undone makes way."""
+
+    def without_left_over(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+        return snapshot
 
 
 # -- rows
@@ -195,18 +254,17 @@ class LooksOnce(Revival):
 class PurgesWithoutClaim(Purge):
     """Rule: a row is marked as being purged before anything is deleted."""
 
-    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[int, int]:
+    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[bool, int, int]:
         assert self._manifest is not None
         keys = [each.key for each in self._store.walk(dropped.location)]
         self._store.delete_many(keys)
-        from tiltyard.lifecycle import rows
-
-        self._manifest.submit(rows.finish(dropped.id, dropped.generation))
-        return len(keys), 0
+        self._manifest.submit(row_edits.finish(dropped.id, dropped.generation))
+        return True, len(keys), 0
 
 
 _DROPPED = ("create", "drop")
 _PURGED = ("create", "drop", "purge")
+_RENAMED = ("create", "rename")
 
 
 def _of_marker(
@@ -270,6 +328,39 @@ MUTANTS = [
         "looks once",
         Code(revival=LooksOnce),
         _of_marker((), ("create",), ("create", "drop", "purge")),
+    ),
+    Mutant(
+        "goes live without the floor",
+        Code(revival=GoesLiveWithoutFloor),
+        _of_marker(_DROPPED, ("purge",), ("purge", "create"), ("peer", "create"), switches=3),
+    ),
+    Mutant(
+        "renames never arrive",
+        Code(moves=NeverArrives),
+        _of_marker(("create",), ("rename",), ("register",)),
+    ),
+    Mutant(
+        "trusts a row that has landed",
+        Code(moves=TrustsLanded),
+        _of_marker(("create",), ("rename",), ("drop_other",), ("register",)),
+    ),
+    Mutant(
+        "comes home by the marker",
+        Code(moves=ComesHomeByMarker),
+        _of_marker(_RENAMED, ("rename_home",), ("drop_other",)),
+    ),
+    Mutant(
+        "deletes what is not buried",
+        Code(moves=DeletesUnburied),
+        _of_marker(
+            (*_RENAMED, "drop_other"), ("purge_other",), ("purge_other", "zombie", "register")
+        ),
+    ),
+    Mutant(
+        "leaves rows over",
+        Code(manifest=LeavesRowsOver),
+        _of_marker(("create",), ("rename",), ("deregister",), faults=1),
+        settles=True,
     ),
     Mutant(
         "purges a row without a claim",

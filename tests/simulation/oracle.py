@@ -78,11 +78,13 @@ class Oracle:
                 return Violation("untyped", f"{op} left with {end.detail}")
             if end.verdict == "unknown":
                 continue
+            open_ -= {op}
+            if op.verb in UNPROMISED:
+                continue
             wanted = end.verdict == "ok" and op.verb != "look"
-            kept = frozenset(each for each in beliefs if (op in each.applied) == wanted)
-            if not kept and op.verb not in UNPROMISED:
+            beliefs = frozenset(each for each in beliefs if (op in each.applied) == wanted)
+            if not beliefs:
                 return Violation("untrue", f"{op} said {end.verdict} ({end.detail}): {view}")
-            beliefs, open_ = kept or beliefs, open_ - {op}
         return Ghost(beliefs, open_, ghost.tainted, reached, ghost.has_peer)
 
     def _opened(self, ghost: Ghost, op: Op) -> Ghost:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-import greenlet
+import greenlet  # type: ignore[import-untyped]
 
 from tests.simulation import frames
 from tests.simulation.requests import DOUBT, Answer, Request
@@ -30,7 +30,9 @@ Operation = Callable[[], object]
 class Actor(Protocol):
     """What a process runs."""
 
-    operations: Sequence[Operation]
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """What it does, one after the other."""
 
     def memory(self) -> Hashable:
         """Whatever of its state is in no variable of a frame: how many tokens it has used up."""

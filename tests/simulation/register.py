@@ -47,6 +47,9 @@ class Rows:
             and not names.is_own_location(row.object_id, row.location)
         ]
 
+    def rows_at(self, directory: str) -> list[Row]:
+        return [row for row in self.rows.values() if row.location == directory]
+
     def last_trashed(self, object_id: str) -> Row | None:
         trashed = self.below((names.TRASH,))
         found = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
@@ -62,6 +65,10 @@ class Register:
 
     def read(self) -> Rows:
         return self.read_for_writing()
+
+    def last_read(self) -> tuple[Rows, Mapping[str, str]]:
+        """The real one remembers. Here it costs a request, which is one order more to search."""
+        return self.read(), {}
 
     def read_for_writing(self) -> Rows:
         try:

@@ -3,66 +3,81 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import groupby
 
-from tests.simulation import catalogue, known, sample
+from tests.simulation import catalogue, sample
+from tests.simulation.actors import Code
 from tests.simulation.explore import Found, explore, no_waiting
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.sample import Sampled
-from tests.simulation.scenarios import Scenario, machine
+from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice
 from tests.simulation.trace import steps
 
 WORKERS = 2
-MOST_STATES = 120_000
-MOST_SECONDS = 30.0
-SEEDS_AT_ONCE = 5 * sample.BLOCK
+# How far one scenario is searched: pairs to their end, larger ones as far as minutes go.
+PAIR_LIMITS = (400_000, 60.0)
+LIMITS = (100_000, 7.0)
+SEEDS_AT_ONCE = 10 * sample.BLOCK
+
+PREFACE = """\
+Every order of the requests of a scenario's actors, unless a line tells its bound. A crash is an
+actor that is never asked again, so every state is also one in which any of them have crashed; from
+every catalog that comes about a newcomer has to be able to go on ("settled"). Faults are
+conditional writes whose answer is lost or that arrive late, and writes and deletes that arrive
+twice, so many in one schedule; data files and the file for Lance's own clients meet them in
+random schedules only. An operation starts over once, in random schedules three times."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--report", action="store_true", help="search all scenarios")
-    parser.add_argument("--seconds", type=float, default=45.0, help="for random schedules")
+    parser.add_argument("--schedules", type=int, default=200_000, help="how many random ones")
     parser.add_argument("--seed", type=int, help="show the random schedule of a seed")
     parser.add_argument("--replay", metavar="SCENARIO", help="a line of the report; with --choices")
+    parser.add_argument("--mutant", help="replay with the code that leaves this rule out")
     parser.add_argument("--choices", default="", help="the steps, as a violation prints them")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         return show_seed(chosen.seed)
     if chosen.replay:
         choices = [Choice.parse(each) for each in chosen.choices.split()]
-        return show(parse(chosen.replay), choices)
-    return report(chosen.seconds)
+        code = next((each.code for each in MUTANTS if each.name == chosen.mutant), PLAIN)
+        return show(parse(chosen.replay), choices, code=code)
+    return report(chosen.schedules)
 
 
 # -- the report
 
 
-def report(seconds: float) -> int:
+def report(schedules: int) -> int:
     """Search everything; 1 if anything was lost."""
     began = time.monotonic()
     failed = 0
-    with ProcessPoolExecutor(WORKERS) as pool:
-        for title, scenarios in (
-            ("pairs", catalogue.pairs()),
-            ("pairs of rows", catalogue.row_pairs()),
-            ("triples", catalogue.triples()),
-            ("quadruples", catalogue.quadruples()),
+    _say(PREFACE)
+    # Lance does not like to be forked.
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        for title, scenarios, limits in (
+            ("pairs", catalogue.pairs(), PAIR_LIMITS),
+            ("pairs of rows", catalogue.row_pairs(), PAIR_LIMITS),
+            ("triples", catalogue.triples(), LIMITS),
+            ("quadruples", catalogue.quadruples(), LIMITS),
         ):
-            _say(f"\n{title}: every order, a crash at every request, and as many faults as told")
+            _say(f"\n{title}")
             _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")
-            search = partial(explore, most_states=MOST_STATES, most_seconds=MOST_SECONDS)
+            search = partial(explore, most_states=limits[0], most_seconds=limits[1])
             found = list(pool.map(search, scenarios, chunksize=1))
             failed += _tell(found)
-        failed += _tell_samples(pool, seconds)
-    _say("\nknown, to be mended:")
-    for each in known.KNOWN:
-        _say(f'- {each.reason}\n  --replay "{each.scenario.name}" --choices "{each.choices}"')
-    _say(f"\n{failed} violations, {time.monotonic() - began:.0f} s")
+        searched = time.monotonic() - began
+        failed += _tell_samples(pool, schedules)
+    sampled = time.monotonic() - began - searched
+    _say(f"\n{failed} violations; {searched:.0f} s searched, {sampled:.0f} s of random schedules")
     return 1 if failed else 0
 
 
@@ -75,15 +90,13 @@ def _tell(found: list[Found]) -> int:
             f"{sum(each.steps for each in group):9}{sum(each.faults for each in group):8}"
             f"{sum(each.settled for each in group):8}{_limits(group)}"
         )
-    violated = [each for each in found if each.violation]
-    wrong = [each for each in violated if each.scenario.name not in known.NAMES]
+    wrong = [each for each in found if each.violation]
     for each in wrong:
         _say(f"\n{each.scenario.name}: {each.violation}")
         _say(f'  --replay "{each.scenario.name}" --choices "{" ".join(map(str, each.choices))}"')
         show(each.scenario, each.choices)
     total = sum(each.states for each in found)
-    mended_later = len(violated) - len(wrong)
-    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations, {mended_later} known")
+    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations")
     return len(wrong)
 
 
@@ -108,24 +121,21 @@ def _limits(group: list[Found]) -> str:
     return f"  ({'; '.join(told)})" if told else ""
 
 
-def _tell_samples(pool: ProcessPoolExecutor, seconds: float) -> int:
+def _tell_samples(pool: ProcessPoolExecutor, schedules: int) -> int:
     _say(
         f"\nrandom schedules: {sample.ACTORS} actors, up to {sample.FAULTS} faults, crashes, clocks"
     )
-    until = time.monotonic() + seconds
     wrong = 0
     total = Sampled()
-    for first in _seeds(until):
-        batch = [first + at * SEEDS_AT_ONCE for at in range(WORKERS)]
-        for each in pool.map(_sample, batch, [until] * WORKERS):
-            total.schedules += each.schedules
-            total.steps += each.steps
-            total.faults += each.faults
-            total.crashes += each.crashes
-            if each.violation is not None and each.seed is not None:
-                wrong += 1
-                _say(f"--seed {each.seed}: {each.violation}")
-                show_seed(each.seed)
+    for each in pool.map(partial(_sample, until=schedules), range(0, schedules, SEEDS_AT_ONCE)):
+        total.schedules += each.schedules
+        total.steps += each.steps
+        total.faults += each.faults
+        total.crashes += each.crashes
+        if each.violation is not None and each.seed is not None:
+            wrong += 1
+            _say(f"--seed {each.seed}: {each.violation}")
+            show_seed(each.seed)
     _say(
         f"{total.schedules} schedules, {total.steps} steps, {total.faults} faults, "
         f"{total.crashes} crashes, {wrong} violations"
@@ -133,15 +143,8 @@ def _tell_samples(pool: ProcessPoolExecutor, seconds: float) -> int:
     return wrong
 
 
-def _seeds(until: float) -> Iterator[int]:
-    first = 0
-    while time.monotonic() < until:
-        yield first
-        first += WORKERS * SEEDS_AT_ONCE
-
-
-def _sample(first: int, until: float) -> Sampled:
-    return sample.sample(first, SEEDS_AT_ONCE, seconds=until - time.monotonic())
+def _sample(first: int, until: int) -> Sampled:
+    return sample.sample(first, min(SEEDS_AT_ONCE, until - first))
 
 
 # -- one schedule
@@ -156,9 +159,9 @@ def parse(name: str) -> Scenario:
     return Scenario(arbiter, before, split, Bounds(9, everywhere=True))
 
 
-def show(scenario: Scenario, choices: Iterable[Choice], tries: int = 2) -> int:
+def show(scenario: Scenario, choices: Iterable[Choice], tries: int = 2, code: Code = PLAIN) -> int:
     with no_waiting(tries):
-        for line in steps(machine(scenario), choices):
+        for line in steps(machine(scenario, code), choices):
             _say(line)
     return 0
 

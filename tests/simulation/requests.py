@@ -75,10 +75,3 @@ def _listed(objects: Objects, verb: str, prefix: str) -> Answer:
     if verb == "first":
         keys = keys[:1]
     return Answer("entries", tuple((key, len(objects[key])) for key in keys))
-
-
-def covers(request: Request, key: str) -> bool:
-    """Whether what a request reads or writes includes a key."""
-    if request.verb in ("list", "first", "walk"):
-        return key.startswith(f"{request.key}/") or not request.key
-    return request.key == key

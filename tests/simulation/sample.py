@@ -8,9 +8,10 @@ import random
 import time
 from dataclasses import dataclass, field
 
+from tests.simulation.actors import Code
 from tests.simulation.explore import no_waiting
 from tests.simulation.oracle import Violation
-from tests.simulation.scenarios import PLAIN, Code, Scenario, machine
+from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice, Machine, State
 from tests.simulation.settle import Settler
 
@@ -22,7 +23,15 @@ FAULTS = 3
 MOST_STEPS = 2_000
 
 _STARTS = {
-    "marker": [(), ("create",), ("create", "drop"), ("create", "drop", "purge"), ("declare",)],
+    "marker": [
+        (),
+        ("create",),
+        ("create", "drop"),
+        ("create", "drop", "purge"),
+        ("declare",),
+        ("create", "rename"),
+        ("create", "deregister", "register"),
+    ],
     "rows": [(), ("create",), ("create", "drop"), ("create", "drop", "create")],
 }
 # The first of each pair is as likely as its number.
@@ -39,6 +48,15 @@ _VERBS = {
         "declare": 1,
         "deregister": 1,
         "register": 1,
+        "rename": 2,
+        "undrop_as": 1,
+        "rename_home": 1,
+        "drop_other": 1,
+        "undrop_other": 1,
+        "deregister_other": 1,
+        "purge_other": 1,
+        "drop_named": 1,
+        "undrop_named": 1,
     },
     "rows": {
         "create": 3,

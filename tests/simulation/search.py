@@ -23,7 +23,7 @@ from tests.simulation.specs import Op
 from tiltyard import names
 
 # Verbs that never look into a whole directory; checked whenever one makes a request.
-NEVER_LIST = ("create", "undrop", "undrop_newer", "look", "zombie", "hold")
+NEVER_LIST = ("create", "look", "zombie", "hold")
 
 
 class State(NamedTuple):

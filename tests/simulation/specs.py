@@ -7,7 +7,7 @@ arrows know nothing of tags, nonces, fences or lists: those are how the code kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from tests.simulation import views
@@ -69,6 +69,7 @@ class Marked(NamedTuple):
 
 
 _DROPPED = ("deleted", "held")
+_UNDERWAY = ("moved", "landed")
 
 
 class MarkerSpec:
@@ -95,9 +96,11 @@ class MarkerSpec:
     def arrows(self, op: Op, state: Marked, tainted: bool) -> Iterator[Arrow]:
         kind, content = state
         match op.verb:
-            case "drop" if kind in ("live", "deregistered"):
+            case "drop" | "drop_named" if kind in ("live", "deregistered"):
                 yield Arrow(Marked("deleted", content))
-            case "undrop" | "undrop_newer" if kind in _DROPPED:
+            case "drop_named" if kind == "returned":
+                yield Arrow(Marked("live", content), counts=False)
+            case "undrop" | "undrop_newer" | "undrop_named" if kind in _DROPPED:
                 yield Arrow(Marked("live", content))
             case "hold" if kind in _DROPPED:
                 yield Arrow(Marked("held", content))
@@ -111,21 +114,25 @@ class MarkerSpec:
                 yield from self._declare(state)
             case "deregister" if kind == "live":
                 yield Arrow(Marked("deregistered", content))
-            case "register" if kind in ("deregistered", "moved", "arrived", "live"):
+            case "register" if kind in ("deregistered", "live", "loose", *_UNDERWAY):
                 # A register that looked before a rename arrived undoes it: nothing is lost.
                 yield Arrow(Marked("live", content))
-            case "rename":
-                if kind == "live":
-                    yield Arrow(Marked("moved", content), counts=False)
-                    yield Arrow(Marked("arrived", content))
-                elif kind in ("moved", "arrived"):
-                    yield Arrow(Marked("arrived", content))
-                    yield Arrow(Marked("live", content), counts=False)
+            case "rename" if kind == "live" or kind in _UNDERWAY:
+                yield from self._rename(state, ["live"])
+            case "undrop_as" if kind in _DROPPED or kind in _UNDERWAY:
+                yield from self._rename(state, _DROPPED)
+            case "rename_home" if kind in ("arrived", "returned"):
+                yield Arrow(Marked("returned", content))
+                yield Arrow(Marked("live", content))
             case "drop_other" if kind == "arrived":
                 yield Arrow(Marked("binned", content))
+            case "undrop_other" if kind == "binned":
+                yield Arrow(Marked("arrived", content))
+            case "deregister_other" if kind == "arrived":
+                yield Arrow(Marked("loose", content))
             case "purge_other" if kind in ("binned", "emptied"):
                 yield Arrow(Marked("emptied", ANY))
-                yield Arrow(Marked("moved", None))
+                yield Arrow(Marked("buried", ANY))
             case "zombie" if content in (None, RESERVED):
                 yield Arrow(Marked(kind, ANY if tainted else UNAWARE + op.by))
             case "zombie":
@@ -134,6 +141,14 @@ class MarkerSpec:
                 yield Arrow(Marked(kind, ANY))
             case _:
                 pass
+
+    def _rename(self, state: Marked, former: Sequence[str]) -> Iterator[Arrow]:
+        """Away in three steps, of which the last counts; until then back again."""
+        for step in _UNDERWAY:
+            yield Arrow(Marked(step, state.content), counts=False)
+        yield Arrow(Marked("arrived", state.content))
+        for kind in former:
+            yield Arrow(Marked(kind, state.content), counts=False)
 
     def _declare(self, state: Marked) -> Iterator[Arrow]:
         """Over a tombstone it is refused, for the sake of late deletes and not of what it means:

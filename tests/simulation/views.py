@@ -14,7 +14,7 @@ from tests.simulation.register import rows_of
 from tests.simulation.requests import Objects
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
-from tiltyard.catalog.manifest.rows import HOLD, MOVED, PURGING, STATE
+from tiltyard.catalog.manifest.rows import HOLD, PURGING, STATE
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.store import Entry
 
@@ -64,13 +64,23 @@ def _kind(objects: Objects, present: Marker) -> str:
 
 
 def _kind_of_moved(objects: Objects, present: Marker) -> str:
-    """A renamed table is where the row is that names the marker's nonce."""
-    for row in rows_of(objects).values():
-        if row.metadata.get(MOVED) == present.nonce:
-            if row.id[0] != names.TRASH:
-                return "arrived"
-            return "emptied" if row.metadata[STATE] == PURGING else "binned"
-    return "moved"
+    """A renamed table is where the row is that names the marker's nonce.
+
+    Until the marker says that it has arrived it may still come back: `moved`, and `landed` with its
+    row. Then it is `arrived`, `returned` if its row has the name of the directory again, `binned`
+    in the trash, `loose` if it was deregistered; `emptied` and at last `buried` by a purge.
+    """
+    rows = rows_of(objects)
+    if present.buried:
+        return "emptied" if present.buried in rows else "buried"
+    for row in rows.values():
+        if present.handed_to(row):
+            if row.id[0] == names.TRASH:
+                return "emptied" if row.metadata[STATE] == PURGING else "binned"
+            if row.object_id == TABLE:
+                return "returned"
+            return "arrived" if present.arrived else "landed"
+    return "loose" if present.arrived else "moved"
 
 
 def of_rows(objects: Objects) -> RowsView:

@@ -8,6 +8,7 @@ elsewhere (renamed, registered) is the manifest's. Everything below the root is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from tiltyard import names
 from tiltyard.catalog.base import (
@@ -25,6 +26,7 @@ from tiltyard.catalog.manifest.draft import Draft, Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.errors import InvalidInputError
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -132,7 +134,7 @@ class CompatibleCatalog:
         if spot.is_visible:
             return Site(_with_properties(spot.as_table(), row), exists=True)
         if spot.is_free and not spot.goes_on:
-            return Site(self._manifest.place(table, properties), exists=False)
+            return Site(self._elsewhere(table, properties, row), exists=False)
         if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
         self._directory.notice_if_new()
@@ -152,6 +154,10 @@ class CompatibleCatalog:
         placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
         publish = edits.all_of([self._publishing(each) for each in placed])
         if has_root_tables:
+            at_root = [each[0] for each in tables if len(each) == 1]
+            if any(not _is_index(as_row(each)) and snapshot.get(each.id[0]) for each in placed):
+                snapshot = self._manifest.read()  # a row has made way
+            snapshot = self._manifest.without_left_over(snapshot, at_root)
             publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
@@ -170,14 +176,26 @@ class CompatibleCatalog:
         if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
         spot = self._directory.look(table)
-        if spot.is_empty and spot.marker.state is State.LIVE:
+        if spot.is_empty and spot.marker.state is State.LIVE and spot.goes_on:
             return Table(table, location, only_declared=True, properties=dict(properties))
-        if spot.marker.state in (State.PURGED, State.PURGING, State.MOVED):
-            return self._manifest.place(table, properties)
+        is_over = spot.marker.state in (State.PURGED, State.PURGING, State.MOVED)
+        if is_over or (spot.is_empty and not spot.marker.hides):
+            return self._elsewhere(table, properties, row)
         raise already_exists(table, hint=why_hidden(spot))
 
+    def _elsewhere(self, table: TableId, properties: Mapping[str, str], index: Row | None) -> Table:
+        """A directory with a hash. A row of what once lay at the V1 location makes way."""
+        if index is not None:
+            self._manifest.submit(edits.forget_left_over(index))
+        return self._manifest.place(table, properties)
+
     def publish(self, table: Table) -> None:
-        self._manifest.submit(self._publishing(table))
+        publishing = self._publishing(table)
+        if _is_index(as_row(table)):
+            with suppress(InvalidInputError):  # it was renamed as soon as it was there
+                self._manifest.submit_at(table.id, publishing)
+        else:
+            self._manifest.submit(publishing)
         self._directory.stamp_if_new()
 
     def _publishing(self, table: Table) -> Edit:

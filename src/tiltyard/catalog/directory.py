@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tiltyard import names
@@ -79,11 +79,14 @@ class Spot:
     @property
     def goes_on(self) -> bool:
         """Whether versions can go on here after a dropped table: Lance counts from a manifest."""
+        floor, kept = self.marker.floor, self.marker.last_manifest
         if self.marker.state is State.PURGED:
-            return self.marker.floor == 0 or self.marker.last_manifest is not None
+            return floor == 0 or (kept is not None and kept.version == floor)
         if self.marker.state is State.DELETED:
-            return self.has_versions or not self.marker.version_at_drop
-        return self.marker.state in (State.LIVE, State.REVIVING)
+            return self.has_versions or not (self.marker.version_at_drop or floor)
+        if self.marker.state is State.LIVE:
+            return self.has_versions or not floor
+        return self.marker.state is State.REVIVING
 
     def as_table(self) -> Table:
         location = names.table_directory(self.name)
@@ -220,7 +223,7 @@ class DirectoryCatalog:
             self._must_be_declarable(each.id, spot)
         for each, spot in zip(placed, spots, strict=True):
             if spot.marker.hides:  # an old tombstone
-                following = spot.marker.forgotten()
+                following = replace(spot.marker.forgotten(), floor=0)
                 marker.swap(self._store, spot.name, spot.marker, following, self._world)
             self.reserve(each)
         return placed
@@ -229,6 +232,8 @@ class DirectoryCatalog:
         """A reservation has no version that could tell it from files of an earlier table."""
         if not spot.is_empty or spot.marker.state not in (State.LIVE, State.PURGED):
             raise already_exists(table, hint=why_hidden(spot))
+        if spot.marker.state is State.LIVE and not spot.goes_on:
+            raise marker.cannot_go_on(spot.name)
         if spot.marker.state is State.PURGED:
             age_ms = self._world.now_ms() - (spot.marker.purged_at_ms or 0)
             if age_ms < TOMBSTONE_MS:

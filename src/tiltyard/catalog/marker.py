@@ -3,7 +3,8 @@
 This module knows the object's format, reads it and swaps it; who may change which state into which
 is the business of `lifecycle`. A listing returns sizes, so the size alone tells whether a marker
 hides its table: `live` is exactly 64 bytes, every other state at least 256. A marker is never
-deleted, and no two bodies of it are equal.
+deleted, and no two bodies of it are equal. Whatever it says, it keeps the floor: the versions at or
+below it may still stand on the list of a stalled purge.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog.base import in_the_trash
-from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
+from tiltyard.catalog.manifest.rows import MOVED, Row
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    UnsupportedOperationError,
+)
 from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, settle
 from tiltyard.world import World
 
@@ -40,7 +46,7 @@ class State(StrEnum):
     REVIVING = "reviving"  # a create over a dropped table is under way
     PURGING = "purging"  # its files are being deleted, no way back
     PURGED = "purged"  # nothing left; remembers how far its versions went
-    MOVED = "moved"  # renamed: the row of another name has the directory
+    MOVED = "moved"  # renamed: the row that names the nonce has the directory, once `arrived`
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,8 @@ class KeptManifest:
 class Marker:
     """The body of a marker, and the tag that its next swap needs; no tag means no object yet.
 
-    `unknown` holds fields of other writers, which survive a rewrite of a hidden state.
+    `unknown` holds fields of other writers, which survive a rewrite of a hidden state. `buried` is
+    the row in the trash for which everything in the directory was given up for ever.
     """
 
     state: State = State.LIVE
@@ -76,6 +83,8 @@ class Marker:
     last_manifest: KeptManifest | None = None
     previous: Marker | None = None
     moved_to: str | None = None
+    arrived: bool = False
+    buried: str | None = None
     purged_at_ms: int | None = None
     properties: Mapping[str, str] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
@@ -85,9 +94,22 @@ class Marker:
     def hides(self) -> bool:
         return self.state is not State.LIVE
 
+    @property
+    def is_underway(self) -> bool:
+        """Whether a create or a rename is going on that may yet show the table again."""
+        is_moving = self.state is State.MOVED and not (self.arrived or self.buried)
+        is_reserved = self.moved_to == self.table
+        return self.state is State.REVIVING or (is_moving and not is_reserved)
+
     def forgotten(self) -> Marker:
-        """A fresh start: only the tag, the protection and what others wrote stay."""
-        return Marker(protected=self.protected, unknown=self.unknown, tag=self.tag)
+        """A fresh start: only the tag, the floor, the protection and what others wrote stay."""
+        return Marker(
+            protected=self.protected, floor=self.floor, unknown=self.unknown, tag=self.tag
+        )
+
+    def handed_to(self, row: Row) -> bool:
+        """Whether a row has the directory. Nonces never come back: one that differs never will."""
+        return self.state is State.MOVED and self.nonce == row.metadata.get(MOVED)
 
 
 ABSENT = Marker()
@@ -157,6 +179,14 @@ def is_ours_nested(size: int) -> bool:
     return size > len(NESTED_BODY)
 
 
+def cannot_go_on(name: str) -> UnsupportedOperationError:
+    """Lance counts from a manifest that exists, and versions must not begin at 1 again."""
+    return UnsupportedOperationError(
+        f"another client has deleted the files of table '{name}', so its versions can't go on",
+        hint="choose another name, or open the catalog with manifest_enabled=true",
+    )
+
+
 def why_hidden(present: Marker) -> str | None:
     """What a marker that hides its table means for the user: a hint."""
     if present.state is State.DELETED:
@@ -164,7 +194,7 @@ def why_hidden(present: Marker) -> str | None:
     if present.state is State.DEREGISTERED:
         directory = names.table_directory(present.table or "<name>")
         return f"it is deregistered; register_table with location '{directory}'"
-    if present.state is State.MOVED and present.moved_to != present.table:
+    if present.state is State.MOVED and present.moved_to not in (None, present.table):
         target = names.display(names.split_object_id(present.moved_to or ""))
         return f"it was renamed to {target}; if that is not there, register it again"
     if present.state is State.REVIVING:
@@ -176,6 +206,8 @@ def why_hidden(present: Marker) -> str | None:
 
 _WRITTEN_APART = {"state", "nonce", "protected", "unknown", "tag"}
 _PLAIN = [each.name for each in fields(Marker) if each.name not in _WRITTEN_APART]
+# What a live marker has no room to say in words follows its nonce.
+_FLOOR, _PROTECTED = "-", "!"
 
 
 def encode(marker: Marker) -> bytes:
@@ -189,6 +221,9 @@ def _padded(body: Mapping[str, Any], size: int) -> bytes:
 
 def _as_json(marker: Marker) -> dict[str, Any]:
     body: dict[str, Any] = {"format": FORMAT, "state": marker.state.value, "nonce": marker.nonce}
+    if not marker.hides and marker.floor:
+        body["nonce"] += f"{_FLOOR}{marker.floor:x}{_PROTECTED if marker.protected else ''}"
+        return body
     if marker.protected:
         body["protected"] = 1
     if not marker.hides:
@@ -230,8 +265,11 @@ def _from_json(body: dict[str, Any]) -> Marker:
     version, state = body.pop("format"), State(body.pop("state"))
     if version != FORMAT:
         raise ValueError(f"format {version}")
-    known: dict[str, Any] = {"nonce": body.pop("nonce", "")}
-    known["protected"] = bool(body.pop("protected", False))
+    nonce, _, floor = body.pop("nonce", "").partition(_FLOOR)
+    known: dict[str, Any] = {"nonce": nonce}
+    known["protected"] = bool(body.pop("protected", floor.endswith(_PROTECTED)))
+    if floor:
+        known["floor"] = int(floor.removesuffix(_PROTECTED), 16)
     for name in _PLAIN:
         value = body.pop("from" if name == "previous" else name, None)
         if value is None:

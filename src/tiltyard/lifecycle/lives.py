@@ -24,12 +24,16 @@ from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.marker import State
 from tiltyard.errors import (
     ConcurrentModificationError,
+    InvalidInputError,
     InvalidTableStateError,
+    NamespaceAlreadyExistsError,
+    TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedOperationError,
 )
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.bin import Bin
-from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.markers import TRIES, Markers
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.trash import DropTerms, Life, TableStatus, Trashed
 from tiltyard.names import NamespaceId, TableId
@@ -75,6 +79,7 @@ class Lives:
             return Table(table, names.table_directory(table[-1]))
         found = self._droppable(table)
         if names.is_marked(table, found.location):
+            self._registrar.settle(found)
             self._markers.drop(table[0], terms(table[:-1]), found.properties)
             self._manifest.submit(edits.forget_table(table, found.location))
             return found
@@ -103,6 +108,7 @@ class Lives:
             ]
         )
         for each in marked:
+            self._registrar.settle(each)
             self._markers.droppable(each.id[0])
         commit(Draft(self._manifest.read()))
         for each in marked:
@@ -116,15 +122,21 @@ class Lives:
         """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
         if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
             return self._catalog.drop_namespace(namespace, behaviour)[0].properties
-        snapshot = self._manifest.existing(namespace)
+        for _ in range(TRIES - 1):
+            # A table that comes or goes after this look is met by the commit: then look again.
+            with suppress(ConcurrentModificationError, TableNotFoundError):
+                return self._cascade(self._manifest, namespace, terms)
+        return self._cascade(self._manifest, namespace, terms)
+
+    def _cascade(
+        self, manifest: ManifestCatalog, namespace: NamespaceId, terms: TermsOf
+    ) -> Mapping[str, str]:
+        snapshot = manifest.existing(namespace)
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))
-        commits.append(edits.drop_namespace(namespace, DropBehaviour.CASCADE))
-        # A table that comes after this look makes the last edit meet a row that was not dropped:
-        # then it is dropped by the next try.
-        gone = self._manifest.submit(edits.all_of([*commits[:-1], _only_namespaces(commits[-1])]))
-        row = gone.answer[-1][0]
+        commits.append(_only_namespaces(edits.drop_namespace(namespace, DropBehaviour.CASCADE)))
+        row = manifest.submit(edits.all_of(commits)).answer[-1][0]
         properties: Mapping[str, str] = row.properties
         return properties
 
@@ -133,7 +145,7 @@ class Lives:
         assert self._manifest is not None
         table = as_table(row)
         if not self._manifest.is_trusted(row):
-            return edits.forget_table(table.id, table.location)
+            return edits.forget_left_over(row)
         return self._dropping(table, terms(table.id[:-1]))
 
     def _droppable(self, table: TableId) -> Table:
@@ -149,7 +161,7 @@ class Lives:
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
         newest = version_files.latest(self._store, table.location)
-        return rows.drop(
+        edit = rows.drop(
             table.id,
             table.location,
             self._world.generation(),
@@ -157,6 +169,7 @@ class Lives:
             newest.version if newest else 0,
             self._world.now_ms(),
         )
+        return self._registrar.guarded(table, edit)
 
     # -- undrop
 
@@ -180,6 +193,10 @@ class Lives:
             )
         if self._manifest is None or self.bin.is_marked(dropped):
             return self._undrop_marked(dropped, target, keep_newer)
+        if names.is_marked(table, dropped.location):
+            raise ConcurrentModificationError(
+                f"another process changed the state of table {names.display(table)} meanwhile"
+            )
         if names.is_marked(target, dropped.location):
             raise InvalidTableStateError(
                 f"table {names.display(table)} was renamed from {names.display(target)}, and can't "
@@ -202,12 +219,21 @@ class Lives:
         if target != dropped.id:
             present = self._markers.restorable(name, dropped.generation, keep_newer)
             return self._registrar.hand_over(present, table, target)
-        index = edits.replace_table(as_row(table))
-        if self._manifest is not None:
-            index(Draft(self._manifest.read()))  # what is refused has to be before it is shown
-        self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
-        if self._manifest is not None:
-            self._manifest.submit(index)
+        if self._manifest is None:
+            _no_properties(dropped)
+            self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
+            return table
+        # The row counts for nothing until the marker shows the table, so that a crash loses none.
+        self._manifest.submit_at([name], edits.index_table(as_row(table)))
+        former = self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
+        try:
+            self._manifest.submit_at([name], edits.index_table(as_row(table), keep=True))
+        except (TableAlreadyExistsError, NamespaceAlreadyExistsError):
+            terms = DropTerms(former.ttl_ms, former.dropped_by or "tiltyard", former.reason)
+            self._markers.drop(name, terms, former.properties)
+            raise
+        except InvalidInputError:  # it was renamed by another process as soon as it was shown
+            pass
         return table
 
     def _must_be_as_dropped(self, dropped: Trashed, keep_newer: bool) -> None:
@@ -259,11 +285,22 @@ class Lives:
         self._store.require_conditions()
         found = self._catalog.find(table)
         if names.is_marked(table, found.location):
+            self._registrar.settle(found)
             self._markers.protect(table[0], protected)
         else:
             if self._manifest is None:
                 raise no_such_table(table)
-            self._manifest.submit(rows.protect(table, protected))
+            edit = rows.protect(table, protected)
+            self._manifest.submit(self._registrar.guarded(found, edit))
+
+
+def _no_properties(dropped: Trashed) -> None:
+    """A live marker has no room for properties, and a client without a manifest no other place."""
+    if dropped.properties:
+        raise UnsupportedOperationError(
+            f"table {names.display(dropped.id)} has properties, which directory mode would lose",
+            hint="bring it back with manifest_enabled=true",
+        )
 
 
 def _only_namespaces(edit: Edit) -> Edit:

@@ -85,11 +85,13 @@ class MarkerPurge:
         """Delete exactly what was listed before the claim, the versions last."""
         self._store.delete_many(claim.keys, progress)
 
-    def finish(self, claim: Claim) -> None:
-        """Note that nothing is left. If another took the purge over, it does this."""
+    def finish(self, claim: Claim) -> bool:
+        """Note that nothing is left. False if another took the purge over: it does this."""
+        following = replace(claim.marker, state=State.PURGED, purged_at_ms=self._world.now_ms())
         with suppress(ConcurrentModificationError):
-            following = replace(claim.marker, state=State.PURGED, purged_at_ms=self._world.now_ms())
             marker.swap(self._store, claim.name, claim.marker, following, self._world)
+            return True
+        return False
 
 
 def _versions_last(entries: list[Entry]) -> list[str]:

@@ -4,15 +4,14 @@
     deleted, purging ── purge ──▶ purging ──▶ purged
     deleted, purged ── create ──▶ reviving ──▶ live
     absent, live ── deregister ──▶ deregistered ── register ──▶ live
-    absent, live, deleted ── rename, undrop as ──▶ moved
 
-Creating is in `revival`, purging in `marker_purge`; the loser of a swap has changed nothing.
+Creating is in `revival`, purging in `marker_purge`, renaming in `moves`; the loser of a swap has
+changed nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -110,15 +109,22 @@ class Markers:
             raise not_there(name, present)
         if generation is not None and generation != present.generation:
             raise TableNotFoundError(f"table '{name}' has no generation {generation} in the trash")
-        newest = version_files.latest(self._store, names.table_directory(name))
-        if newest is None and present.version_at_drop:
+        location = names.table_directory(name)
+        newest = version_files.latest(self._store, location)
+        if newest is None and (present.version_at_drop or self._is_empty(location)):
             raise TableNotFoundError(
                 f"table '{name}' can't be brought back: another client has deleted its files"
             )
         # A marker of the proposal's form does not tell at which version the table was dropped.
         tells_version = present.dropped_by is not None
         at_drop = present.version_at_drop or 0
-        if newest and newest.version > at_drop and tells_version and not keep_newer:
+        if (
+            newest is not None
+            and newest.version > at_drop
+            and tells_version
+            and not keep_newer
+            and not self._revival.is_only_fenced(name, at_drop, newest.version)
+        ):
             raise InvalidTableStateError(
                 f"table '{name}' was written to after it was dropped: it is at version "
                 f"{newest.version}, and was dropped at {at_drop}",
@@ -176,28 +182,11 @@ class Markers:
 
     def register(self, name: str, present: Marker) -> None:
         """Show a table again that was deregistered, or whose rename did not arrive."""
-        if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED):
+        if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED) or present.buried:
             raise not_there(name, present)
         show_to_peers(self._store, name)
         if present.hides:
             marker.swap(self._store, name, present, present.forgotten(), self._world)
-
-    def move(self, name: str, present: Marker, target: str) -> Marker:
-        """Hand a table over to the row of another name, which counts while it names the nonce."""
-        moved = marker.swap(
-            self._store,
-            name,
-            present,
-            replace(
-                present.forgotten(),
-                state=State.MOVED,
-                generation=self._world.generation(),
-                moved_to=target,
-            ),
-            self._world,
-        )
-        hide_from_peers(self._store, name, moved)
-        return moved
 
     def reserve(self, name: str, owner: str) -> None:
         """Keep a root name for a table that lies elsewhere: no create may use its directory.
@@ -221,13 +210,6 @@ class Markers:
             marker.swap(self._store, name, present, following, self._world)
 
         persistently(change)
-
-    def move_back(self, name: str, moved: Marker, former: Marker) -> None:
-        """Undo a move whose row did not come about. If another was first, it is undone already."""
-        with suppress(ConcurrentModificationError):
-            if not former.hides:
-                show_to_peers(self._store, name)
-            marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._world)
 
     def _is_gone(self, name: str, present: Marker) -> bool:
         """Whether nothing is left of a name: it never was, was purged, or another client deleted

@@ -17,6 +17,7 @@ from tiltyard.errors import InvalidTableStateError, TableNotFoundError, Tiltyard
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.bin import Bin
 from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
 from tiltyard.store import Progress, Store
@@ -72,6 +73,7 @@ class Purge:
         trash: Bin,
         markers: MarkerPurge,
         manifest: ManifestCatalog | None,
+        moves: Moves | None,
         actor: str,
     ) -> None:
         self._store = store
@@ -79,6 +81,7 @@ class Purge:
         self._trash = trash
         self._markers = markers
         self._manifest = manifest
+        self._moves = moves
         self._actor = actor
 
     def purgable(self, deleted_before: datetime | None = None) -> list[Trashed]:
@@ -128,26 +131,34 @@ class Purge:
             return self._receipt(planned, Outcome.FAILED, str(error))
 
     def purge(self, dropped: Trashed, progress: Progress | None = None) -> Receipt:
-        """Delete one dropped table, whether or not its time has come."""
+        """Delete one dropped table, whether or not its time has come.
+
+        If two do so at once, both may delete, but only the one that ends it has purged the table.
+        """
         if self._manifest is None or self._trash.is_marked(dropped):
             claim = self._markers.claim(dropped.id[0], dropped.generation)
             self._markers.delete(claim, progress)
-            self._markers.finish(claim)
+            ended = self._markers.finish(claim)
             objects, size = len(claim.keys), claim.bytes
         else:
-            objects, size = self._purge_row(dropped, progress)
+            ended, objects, size = self._purge_row(dropped, progress)
+        if not ended:
+            return self._receipt(dropped, Outcome.SKIPPED, "another purge has taken it over")
         return self._receipt(dropped, Outcome.PURGED, None, objects, size)
 
-    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[int, int]:
-        """The directory is never used again, so it can be listed after the claim, by anyone."""
+    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[bool, int, int]:
+        """The directory is never used again, so it can be listed after the claim, by anyone.
+
+        A renamed table still lies at a V1 location: there, its marker has the last word.
+        """
         assert self._manifest is not None
+        assert self._moves is not None
         claimed = self._manifest.submit(rows.claim(dropped.id, dropped.generation)).answer
-        # A renamed table still lies at a V1 location: it is this row's while the marker says so.
-        mine = self._manifest.is_trusted(claimed)
+        mine = self._moves.bury(claimed)
         entries = list(self._store.walk(dropped.location)) if mine else []
         self._store.delete_many((each.key for each in entries), progress)
-        self._manifest.submit(rows.finish(dropped.id, dropped.generation))
-        return len(entries), sum(each.size for each in entries)
+        ended = self._manifest.submit(rows.finish(dropped.id, dropped.generation)).answer
+        return ended, len(entries), sum(each.size for each in entries)
 
     def _receipt(
         self,

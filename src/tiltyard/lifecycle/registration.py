@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tiltyard import names
-from tiltyard.catalog import marker
 from tiltyard.catalog.base import Catalog, RegisterMode, Table, already_exists, no_such_table
 from tiltyard.catalog.directory import (
     DirectoryCatalog,
@@ -22,16 +21,16 @@ from tiltyard.catalog.directory import (
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.draft import Draft, Edit
-from tiltyard.catalog.manifest.rows import MOVED, PROTECTED, Row, check_properties
+from tiltyard.catalog.manifest.rows import check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
-    TiltyardError,
     UnsupportedOperationError,
 )
 from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.names import TableId
 from tiltyard.store import Store
 
@@ -56,6 +55,7 @@ class Registrar:
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
         markers: Markers,
+        moves: Moves | None,
         *,
         lists_directories: bool,
     ) -> None:
@@ -65,6 +65,7 @@ class Registrar:
         self._directory = directory
         self._manifest = manifest
         self._markers = markers
+        self._moves = moves
 
     # -- deregister
 
@@ -74,8 +75,9 @@ class Registrar:
         found = self._catalog.find(table)
         if not names.is_marked(table, found.location):
             assert self._manifest is not None
-            row = self._manifest.submit(edits.remove_table(table, found.location)).answer
-            return as_table(row)
+            removing = edits.remove_table(table, found.location)
+            return as_table(self._manifest.submit(self.guarded(found, removing)).answer)
+        self.settle(found)
         self._markers.deregister(table[0], found.properties)
         if self._manifest is not None:
             self._manifest.submit(edits.forget_table(table, found.location))
@@ -95,11 +97,13 @@ class Registrar:
             spots.append(self._check_directory(each, snapshot) if is_directory else None)
             if not is_directory:
                 self._check_location(each)
+        shown = [spot.name for spot in spots if spot is not None]
         placed = [self._placed(*each) for each in zip(requests, spots, strict=True)]
         commit = edits.all_of(
             [_inserting(*each) for each in zip(requests, placed, spots, strict=True)]
         )
         if self._manifest is not None:
+            snapshot = self._manifest.without_left_over(snapshot, shown)
             commit(Draft(snapshot))  # what would be refused has to be before anything is shown
         self._store.require_conditions()
         for spot in spots:
@@ -109,8 +113,18 @@ class Registrar:
             for table, spot in zip(placed, spots, strict=True):
                 if spot is None:
                     self.keep_root_name(table.id)
-            self._manifest.submit(commit)
+            self._submit(self._manifest, commit, shown)
         return placed
+
+    def _submit(self, manifest: ManifestCatalog, commit: Edit, shown: Sequence[str]) -> None:
+        try:
+            manifest.submit_at(shown, commit)
+        except InvalidInputError as taken:
+            if not shown:
+                raise
+            raise ConcurrentModificationError(
+                "a table was renamed by another process as soon as it was shown"
+            ) from taken
 
     def _check_location(self, wanted: Registration) -> None:
         location = wanted.location
@@ -138,14 +152,29 @@ class Registrar:
         spot = self._directory.look(table)
         if spot.is_empty:
             raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-        owner = _owner(spot, snapshot)
-        if owner is not None:
-            raise InvalidInputError(f"'{location}' belongs to {names.display(owner.id)} now")
+        if spot.marker.state is State.MOVED:
+            self._must_be_ownerless(spot)
         if wanted.mode is RegisterMode.CREATE:
             row = snapshot.get(table[0])
-            if spot.is_visible or (row is not None and not edits.is_index(row)):
+            is_listed = row is not None or self._lists_directories
+            if (spot.is_visible and is_listed) or (row is not None and row.location != location):
                 raise already_exists(table)
+        if self._manifest is None and spot.marker.properties:
+            raise UnsupportedOperationError(
+                f"table {names.display(table)} has properties, which directory mode would lose",
+                hint="register it with manifest_enabled=true",
+            )
         return spot
+
+    def _must_be_ownerless(self, spot: Spot) -> None:
+        """Whether a table that was renamed is still there under that name, its row can tell."""
+        owner = self._away().owner(spot)
+        if owner is not None and owner.id == (spot.name,):
+            self._away().settle(as_table(owner))
+            raise already_exists(owner.id)
+        if owner is not None:
+            location = names.table_directory(spot.name)
+            raise InvalidInputError(f"'{location}' belongs to {names.display(owner.id)} now")
 
     def _placed(self, wanted: Registration, spot: Spot | None) -> Table:
         kept = dict(wanted.properties) if self._manifest else None
@@ -166,63 +195,40 @@ class Registrar:
         self._store.require_conditions()
         found = self._catalog.find(table)
         if table != target and names.is_marked(target, found.location):
-            return self._come_home(manifest, found, target)
+            return self._away().come_home(found, target)
         if self._catalog.occupant(target) is not None:
             raise already_exists(target)
         if not names.is_marked(table, found.location):
             self.keep_root_name(target)
-            row = manifest.submit(edits.rename_table(table, target, found.location)).answer
-            return as_table(row)
+            renaming = edits.rename_table(table, target, found.location)
+            return as_table(manifest.submit(self.guarded(found, renaming)).answer)
+        self.settle(found)
         spot = self._directory.look(table)
         if not spot.is_visible:
             raise no_such_table(table, hint=why_hidden(spot))
         return self.hand_over(spot.marker, found, target)
 
-    def _come_home(self, manifest: ManifestCatalog, found: Table, target: TableId) -> Table:
-        """A renamed table takes the name of its own directory again: the marker has it back."""
-        spot = self._directory.look(target)
-        owner = _owner(spot, manifest.read())
-        if owner is None or owner.id != found.id:
-            raise already_exists(target)
-        protected = PROTECTED in owner.metadata
-        self._markers.register(target[0], replace(spot.marker, protected=protected))
-        renamed = replace(found, id=target)
-        manifest.submit(
-            edits.all_of(
-                [
-                    edits.forget_table(found.id, found.location),
-                    edits.index_table(as_row(renamed)),
-                ]
-            )
-        )
-        return renamed
-
     def hand_over(self, present: Marker, found: Table, target: TableId) -> Table:
-        """Give a table at its V1 location to another name: the marker first, then the row.
-
-        The row counts only while the marker names its nonce, so the swap back undoes the move
-        whatever a stalled process still writes; that process looks again and finds out.
-        """
-        manifest = self.require_manifest("renamed")
-        name = found.id[0]
+        """Give a table at its V1 location to another name."""
         self.keep_root_name(target)
-        moved = self._markers.move(name, present, names.object_id(target))
-        renamed = replace(found, id=target)
-        protection = {PROTECTED: "1"} if present.protected else {}
-        row = as_row(renamed, **{MOVED: moved.nonce}, **protection)
-        try:
-            manifest.submit(
-                edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
+        return self._away().hand_over(present, found, target)
+
+    def guarded(self, table: Table, edit: Edit) -> Edit:
+        """An edit of a table's row, which of a renamed one counts once the rename is final."""
+        return self._away().guarded(table, edit)
+
+    def settle(self, table: Table) -> None:
+        """Before the marker of a table at its V1 location decides: finish its way home."""
+        if self._moves is not None:
+            self._moves.settle(table)
+
+    def _away(self) -> Moves:
+        if self._moves is None:
+            raise UnsupportedOperationError(
+                "the table was renamed, and only a catalog with a manifest can tell where to",
+                hint="open the catalog with manifest_enabled=true",
             )
-        except TiltyardError:
-            self._markers.move_back(name, moved, present)
-            raise
-        if marker.read(self._store, name).nonce != moved.nonce:
-            manifest.submit(edits.forget_table(target, found.location))
-            raise ConcurrentModificationError(
-                f"the rename of {names.display(found.id)} was undone by another process"
-            )
-        return renamed
+        return self._moves
 
     def require_manifest(self, done: str) -> ManifestCatalog:
         if self._manifest is None:
@@ -231,18 +237,6 @@ class Registrar:
                 hint="open the catalog with manifest_enabled=true",
             )
         return self._manifest
-
-
-def _owner(spot: Spot, snapshot: Snapshot) -> Row | None:
-    """The row that a renamed table was handed to, live or in the trash: it names the nonce."""
-    if spot.marker.state is not State.MOVED:
-        return None
-    for identifier in snapshot.unusual_owners(names.table_directory(spot.name)):
-        row = snapshot.get(identifier)
-        if row is not None and row.metadata.get(MOVED) == spot.marker.nonce:
-            return row
-    home = snapshot.get(spot.name)
-    return home if home and home.metadata.get(MOVED) == spot.marker.nonce else None
 
 
 def _inserting(wanted: Registration, placed: Table, spot: Spot | None) -> Edit:

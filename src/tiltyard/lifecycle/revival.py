@@ -19,7 +19,6 @@ from tiltyard.errors import (
     ConcurrentModificationError,
     TableAlreadyExistsError,
     TiltyardError,
-    UnsupportedOperationError,
 )
 from tiltyard.lifecycle.files import FENCE, Files
 from tiltyard.lifecycle.peers import show_to_peers
@@ -31,6 +30,8 @@ TRIES = 4
 # How long a create that has begun is left alone before another process finishes it. This is for
 # politeness only: whoever comes too early makes the first start over, and loses nothing.
 PATIENCE_MS = 60_000
+# How many fences in a row are looked at before a table counts as written to.
+MOST_FENCES = 16
 
 
 class _Overtaken(Exception):
@@ -83,7 +84,14 @@ class Revival:
         return self._create_first(name, names.table_directory(name), present, rows)
 
     def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int:
-        """Version 1 decides between creators; a marker that changed since says it came too late."""
+        """Version 1 decides between creators; a marker that changed since says it came too late.
+
+        Where a purge has claimed versions before, those from 1 on are not free for ever.
+        """
+        if present.floor:
+            if version_files.latest(self._store, location) is None:
+                raise marker.cannot_go_on(name)
+            raise TableAlreadyExistsError(f"table '{name}' already exists")
         try:
             staged = self._files.stage(location, rows, 0)
         except LostRaceError as lost:
@@ -122,14 +130,11 @@ class Revival:
         newest = version_files.latest(self._store, location)
         base = max(dropped.floor, dropped.version_at_drop or 0, newest.version if newest else 0)
         kept = dropped.last_manifest
-        if base and newest is None and (kept is None or kept.version != base):
+        is_there = newest is not None and newest.version == base
+        if base and not is_there and (kept is None or kept.version != base):
             if marker.read(self._store, name).tag != present.tag:
                 raise ConcurrentModificationError(f"table '{name}' is being purged")
-            raise UnsupportedOperationError(
-                f"another client has deleted the files of the dropped table '{name}', "
-                f"so its versions can't go on",
-                hint="choose another name, or open the catalog with manifest_enabled=true",
-            )
+            raise marker.cannot_go_on(name)
         following = replace(
             present.forgotten(),
             state=State.REVIVING,
@@ -213,6 +218,23 @@ class Revival:
         if has_content:
             former = _past_fence(former, base, writer)
         marker.swap(self._store, name, reviving, replace(former, tag=reviving.tag), self._world)
+
+    def is_only_fenced(self, name: str, after: int, until: int) -> bool:
+        """Whether all versions in between only kept others out. One request for each.
+
+        A create that meets a fence begins again above it and may be rolled back there too, so a
+        dropped table can end below several of them, unchanged.
+        """
+        location = names.table_directory(name)
+        if until - after > MOST_FENCES:
+            return False
+        for version in range(after + 1, until + 1):
+            try:
+                if self._files.written_by(location, version) != FENCE:
+                    return False
+            except NotThere:
+                return False
+        return True
 
 
 def _past_fence(former: Marker, base: int, writer: str | None) -> Marker:

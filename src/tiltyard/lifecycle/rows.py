@@ -133,11 +133,13 @@ def claim(table: TableId, generation: str) -> Edit:
 
 
 def finish(table: TableId, generation: str) -> Edit:
-    """Take out the row of a table whose files are gone; another may have done so."""
+    """Take out the row of a table whose files are gone; the answer is False if another did so."""
 
     def edit(draft: Draft) -> Change:
         row = draft.get(trash_id(table, generation))
-        return Change(remove=(row.object_id,)) if row is not None else Change()
+        if row is None:
+            return Change(answer=False)
+        return Change(remove=(row.object_id,), answer=True)
 
     return edit
 

@@ -18,6 +18,7 @@ from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
@@ -44,12 +45,14 @@ class Rooms(api.LanceNamespace):
         files = LanceFiles(self._lance, self._store)
         revival = Revival(self._store, self._world, files)
         markers = Markers(self._store, self._world, revival)
+        moves = Moves(self._store, self._world, manifest) if manifest is not None else None
         self._registrar = Registrar(
             self._store,
             self._catalog,
             directory,
             manifest,
             markers,
+            moves,
             lists_directories=self._settings.dir_listing_enabled,
         )
         self._lives = Lives(
@@ -67,6 +70,7 @@ class Rooms(api.LanceNamespace):
             self._lives.bin,
             MarkerPurge(self._store, self._world, revival),
             manifest,
+            moves,
             self._settings.actor,
         )
         self._creation = Creation(

@@ -6,7 +6,7 @@ groups. A row at a V1 location is only an index of its table: the marker there d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tiltyard import names
 from tiltyard.catalog import marker
@@ -35,8 +35,13 @@ from tiltyard.catalog.manifest.rows import (
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.catalog.marker import State
-from tiltyard.errors import InvalidInputError, NamespaceAlreadyExistsError, TiltyardError
+from tiltyard.catalog.marker import Marker
+from tiltyard.errors import (
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    TableAlreadyExistsError,
+    TiltyardError,
+)
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
 from tiltyard.world import World
@@ -178,13 +183,13 @@ class ManifestCatalog:
             return None
         if not row.is_table:
             raise edits.taken(row)
-        if self.is_trusted(row):
+        present = self._marker_over(row)
+        if present is None or _counts(row, present):
             return as_table(row)
-        if MOVED not in row.metadata:
-            raise already_exists(table, hint="its directory is hidden by a marker")
-        # Left over from a rename that was undone. Nonces never come back, so it can never count.
-        assert row.location is not None
-        self.submit(edits.forget_table(table, row.location))
+        if MOVED not in row.metadata and present.is_underway:
+            raise already_exists(table, hint=marker.why_hidden(present))
+        # Left over from a rename that was undone, or a drop that a crash cut off: hidden for good.
+        self.submit(edits.forget_left_over(row))
         return None
 
     def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
@@ -200,13 +205,34 @@ class ManifestCatalog:
 
     def is_trusted(self, row: Row) -> bool:
         """A row at a V1 location counts as far as the marker there agrees. One request for such."""
+        present = self._marker_over(row)
+        return present is None or _counts(row, present)
+
+    def _marker_over(self, row: Row) -> Marker | None:
         name = names.root_table_at(row.location or "", row.id)
-        if name is None:
-            return True
+        return None if name is None else marker.read(self._store, name)
+
+    def without_left_over(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+        """Remove the rows at V1 locations of root tables whose renames were undone, if any are.
+
+        No request, unless there are rows of renamed tables.
+        """
+        left_over = [row for name in tables for row in self._left_over(snapshot, name)]
+        if not left_over:
+            return snapshot
+        self.submit(edits.all_of([edits.forget_left_over(row) for row in left_over]))
+        return self.read()
+
+    def _left_over(self, snapshot: Snapshot, name: str) -> list[Row]:
+        """Rows are read before the marker: so one whose nonce it does not have has had its time."""
+        rows = snapshot.rows_at(names.table_directory(name))
+        moved = [row for row in rows if MOVED in row.metadata and row.object_id != name]
+        if not moved:
+            return []
         present = marker.read(self._store, name)
-        if MOVED in row.metadata:
-            return present.state is State.MOVED and present.nonce == row.metadata[MOVED]
-        return not present.hides
+        return [
+            row for row in moved if not present.handed_to(row) and present.buried != row.object_id
+        ]
 
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
         """All of them in one commit, or none: one request to look, three to commit, one a table.
@@ -214,7 +240,13 @@ class ManifestCatalog:
         The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        self.submit(edits.all_of([edits.add_table(as_row(each)) for each in placed]))
+        publish = edits.all_of([edits.add_table(as_row(each)) for each in placed])
+        try:
+            self.submit(publish)
+        except TableAlreadyExistsError:  # or left over, which to look for makes it go
+            if any(self.occupant(table) is not None for table in tables):
+                raise
+            self.submit(publish)
         self.reserve(placed)
         return placed
 
@@ -252,12 +284,33 @@ class ManifestCatalog:
         row = snapshot.get(names.object_id(namespace)) if namespace else None
         return not namespace or (row is not None and not row.is_table)
 
+    def known_row(self, table: TableId) -> Row | None:
+        """The row of a table as it was read last. No request."""
+        return self._table.last_read()[0].get(names.object_id(table))
+
+    def submit_at(self, tables: Sequence[str], edit: Edit) -> Change:
+        """Commit rows of root tables at V1 locations. Left-over rows make way for them."""
+        try:
+            return self.submit(edit)
+        except InvalidInputError:
+            self.without_left_over(self.read(), tables)
+            return self.submit(edit)
+
     def submit(self, edit: Edit) -> Change:
         self.require_conditions()
         return self._committer.submit(edit)
 
     def require_conditions(self) -> None:
         self._store.require_conditions()
+
+
+def _counts(row: Row, present: Marker) -> bool:
+    """Whether a marker agrees with a row at its location."""
+    if present.handed_to(row):
+        return True
+    is_home = row.location == names.table_directory(row.object_id)
+    # At home it has a nonce still, if its way there was interrupted.
+    return not present.hides and (is_home or MOVED not in row.metadata)
 
 
 def as_table(row: Row) -> Table:

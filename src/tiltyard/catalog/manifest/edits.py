@@ -12,7 +12,7 @@ from dataclasses import replace
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, already_exists, no_such_table
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import CREATED_AT, MOVED, NAMESPACE, Row
+from tiltyard.catalog.manifest.rows import CREATED_AT, MOVED, NAMESPACE, PROTECTED, Row
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -93,7 +93,7 @@ def index_table(row: Row, *, keep: bool = False) -> Edit:
         if existing is None:
             require_unowned(draft, row)
             return Change(add=(row,), answer=row)
-        if not is_index(existing):
+        if not (existing.is_table and existing.location == row.location):
             raise taken(existing)
         if keep or existing == row:
             return Change(answer=existing)
@@ -147,6 +147,50 @@ def forget_table(table: TableId, location: str) -> Edit:
         return Change(remove=(row.object_id,), answer=row)
 
     return edit
+
+
+def forget_left_over(left_over: Row) -> Edit:
+    """Remove a row that stands for nothing, if it is still that one."""
+
+    def edit(draft: Draft) -> Change:
+        is_there = _is_same_move(draft, left_over)
+        return Change(remove=(left_over.object_id,)) if is_there else Change()
+
+    return edit
+
+
+def while_moved(row: Row, edit: Edit) -> Edit:
+    """An edit of the row of a table at a V1 location, if it is still of the same rename."""
+
+    def checked(draft: Draft) -> Change:
+        if not _is_same_move(draft, row):
+            raise ConcurrentModificationError(
+                f"table {names.display(row.id)} was replaced by another of that name meanwhile"
+            )
+        return edit(draft)
+
+    return checked
+
+
+def as_index(returned: Row) -> Edit:
+    """Note that a renamed table is home again: from here on its marker decides."""
+
+    def edit(draft: Draft) -> Change:
+        row = draft.get(returned.object_id)
+        if row is None or not _is_same_move(draft, returned):
+            return Change(answer=row)
+        kept = {key: each for key, each in row.metadata.items() if key not in (MOVED, PROTECTED)}
+        index = replace(row, metadata=kept)
+        return Change(remove=(row.object_id,), add=(index,), answer=index)
+
+    return edit
+
+
+def _is_same_move(draft: Draft, wanted: Row) -> bool:
+    row = draft.get(wanted.object_id)
+    if row is None or row.location != wanted.location:
+        return False
+    return row.metadata.get(MOVED) == wanted.metadata.get(MOVED)
 
 
 def rename_table(table: TableId, target: TableId, location: str) -> Edit:

@@ -30,6 +30,7 @@ from tiltyard.names import (
     TRASH,
     NamespaceId,
     is_own_location,
+    natural_owners,
     object_id,
     table_directory,
     top_directory,
@@ -132,13 +133,13 @@ class Part:
                 yield identifier
 
     @cached_property
-    def unusual(self) -> dict[str, str]:
-        """Locations that do not follow from their row's id (renamed, registered) → that id."""
-        return {
-            location: identifier
+    def unusual(self) -> list[tuple[str, str]]:
+        """Locations that do not follow from their row's id (renamed, registered), and that id."""
+        return [
+            (location, identifier)
             for identifier, location in zip(self.ids, self._locations.to_pylist(), strict=True)
             if location is not None and not is_own_location(identifier, location)
-        }
+        ]
 
     @cached_property
     def root_tables_at_home(self) -> list[str]:
@@ -214,13 +215,9 @@ class Snapshot:
         return self._tables
 
     def unusual_locations(self) -> Mapping[str, str]:
-        """Locations that do not follow from an id → the id that owns them. Few."""
+        """Locations that do not follow from an id → an id that has them. Few."""
         if self._unusual is None:
-            self._unusual = {
-                location: identifier
-                for part in self.parts
-                for location, identifier in part.unusual.items()
-            }
+            self._unusual = dict(pair for part in self.parts for pair in part.unusual)
         return self._unusual
 
     def given_away(self) -> Collection[str]:
@@ -229,7 +226,7 @@ class Snapshot:
         A renamed table is not among them: its marker hides the old name, or the row is void.
         """
         if self._given_away is None:
-            owners = self.unusual_locations().items()
+            owners = (pair for part in self.parts for pair in part.unusual)
             rows = ((location, self.get(owner)) for location, owner in owners)
             self._given_away = {
                 location for location, row in rows if row and MOVED not in row.metadata
@@ -240,9 +237,15 @@ class Snapshot:
         """The ids whose location is this directory or inside it, against their names."""
         if self._unusual_owners is None:
             self._unusual_owners = {}
-            for location, identifier in self.unusual_locations().items():
+            for location, identifier in (pair for part in self.parts for pair in part.unusual):
                 self._unusual_owners.setdefault(top_directory(location), []).append(identifier)
         return self._unusual_owners.get(directory, ())
+
+    def rows_at(self, directory: str) -> list[Row]:
+        """Every row that has a V1 directory, or had it and was not removed yet."""
+        owners = [*natural_owners(directory), *self.unusual_owners(directory)]
+        found = (self.get(identifier) for identifier in owners)
+        return [row for row in found if row is not None and row.location == directory]
 
     def root_tables_at_home(self) -> Sequence[str]:
         """Root tables whose directory is `<name>.lance`."""

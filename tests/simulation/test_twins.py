@@ -1,0 +1,214 @@
+"""The twins behave as what they stand for: the same cases, with plain objects and with Lance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.simulation.actors import NO_WAIT, Tokens
+from tests.simulation.files import PlainFiles
+from tests.simulation.register import Register
+from tiltyard.catalog import version_files
+from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.rows import TABLE, Row
+from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.pylance import Lance, LostRaceError
+from tiltyard.errors import TableAlreadyExistsError
+from tiltyard.lifecycle import rows
+from tiltyard.lifecycle.files import FENCE
+from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.settings import Settings
+from tiltyard.store import MemoryStore, NotThere, Store, open_store
+from tiltyard.tables.files import LanceFiles
+from tiltyard.world import World
+
+LOCATION = "t.lance"
+ROWS = pa.table({"x": [1, 2, 3]})
+
+
+class Case:
+    """Files, the store below them, and something to write."""
+
+    def __init__(self, files: Any, store: Store, content: Any) -> None:
+        self.files = files
+        self.store = store
+        self.content = content
+
+    def write(self, base: int, nonce: str = "n") -> int:
+        version: int = self.files.commit(self.files.stage(LOCATION, self.content, base), nonce)
+        return version
+
+    def latest(self) -> int:
+        newest = version_files.latest(self.store, LOCATION)
+        return newest.version if newest else 0
+
+    def forget_versions(self) -> None:
+        self.store.delete_many([each.key for each in self.store.walk(f"{LOCATION}/_versions")])
+
+
+@pytest.fixture(params=["plain", "lance"])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    if request.param == "plain":
+        store = MemoryStore()
+        return Case(PlainFiles(store, World(lambda: 0, Tokens("a"))), store, "a")
+    settings = Settings.from_properties({"root": str(tmp_path)})
+    disk = open_store(settings)
+    return Case(LanceFiles(Lance(settings), disk), disk, ROWS)
+
+
+def test_the_first_version_is_1_and_tells_whose_it_is(case: Case) -> None:
+    assert case.write(0, "mine") == 1
+    assert case.files.written_by(LOCATION, 1) == "mine"
+    with pytest.raises(NotThere):
+        case.files.written_by(LOCATION, 2)
+
+
+def test_a_first_version_over_another_loses(case: Case) -> None:
+    case.write(0)
+    with pytest.raises(LostRaceError):
+        case.write(0)
+
+
+def test_of_two_first_versions_that_were_staged_one_wins(case: Case) -> None:
+    one, other = (case.files.stage(LOCATION, case.content, 0) for _ in range(2))
+    case.files.commit(one, "one")
+    with pytest.raises(LostRaceError):
+        case.files.commit(other, "other")
+    assert case.files.written_by(LOCATION, 1) == "one"
+
+
+def test_a_commit_never_rebases(case: Case) -> None:
+    case.write(0)
+    one, other = (case.files.stage(LOCATION, case.content, 1) for _ in range(2))
+    assert case.files.commit(one, "one") == 2
+    with pytest.raises(LostRaceError):
+        case.files.commit(other, "other")
+    assert case.latest() == 2
+
+
+def test_staging_onto_a_version_that_is_gone_says_so(case: Case) -> None:
+    case.write(0)
+    with pytest.raises(NotThere):
+        case.files.stage(LOCATION, case.content, 2)
+
+
+def test_over_a_directory_that_lost_its_versions_counting_may_begin_again(case: Case) -> None:
+    """Why a revival checks the version that it wrote. The twin does the worst that was seen: Lance
+    begins at 1 when it has to look for the newest version, and goes on when it has it open."""
+    case.write(0)
+    case.write(1)
+    staged = case.files.stage(LOCATION, case.content, 2)
+    case.forget_versions()
+    assert case.files.commit(staged, "late") in (1, 3)
+
+
+def test_a_fence_takes_the_next_number_and_shuts_out_who_wanted_it(case: Case) -> None:
+    case.write(0)
+    late = case.files.stage(LOCATION, case.content, 1)
+    case.files.fence(LOCATION, 1)
+    assert case.files.written_by(LOCATION, 2) == FENCE
+    with pytest.raises(LostRaceError):
+        case.files.commit(late, "late")
+    assert case.latest() == 2
+
+
+def test_a_fence_behind_a_version_that_is_there_leaves_it(
+    case: Case, request: pytest.FixtureRequest
+) -> None:
+    if isinstance(case.files, LanceFiles):
+        reason = "the fence is a commit that rebases: it adds a version on top"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    case.write(0)
+    case.write(1, "mine")
+    case.files.fence(LOCATION, 1)
+    assert case.files.written_by(LOCATION, 2) == "mine"
+    assert case.latest() == 2
+
+
+def test_a_fence_over_a_base_that_is_gone_says_so(case: Case) -> None:
+    case.write(0)
+    case.forget_versions()
+    with pytest.raises(NotThere):
+        case.files.fence(LOCATION, 1)
+
+
+# -- the register
+
+
+class Registers:
+    """Two processes that share one manifest."""
+
+    def __init__(self, one: Any, other: Any) -> None:
+        self.one = one
+        self.other = other
+
+    def commit(self, edit: Edit) -> Any:
+        return Committer(self.one, NO_WAIT).submit(edit).answer
+
+    def seen(self) -> list[tuple[str, str | None, dict[str, str]]]:
+        snapshot = self.other.read()
+        every = [*snapshot.below(("__trash",)), *filter(None, map(snapshot.get, ("t", "u")))]
+        return sorted((row.object_id, row.location, dict(row.metadata)) for row in every)
+
+
+@pytest.fixture(params=["plain", "lance"])
+def registers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registers]:
+    if request.param == "plain":
+        store = MemoryStore()
+        worlds = [World(lambda: 0, Tokens(letter)) for letter in "ab"]
+        yield Registers(*(Register(store, world) for world in worlds))
+        return
+    settings = Settings.from_properties({"root": str(tmp_path)})
+    disk = open_store(settings)
+    yield Registers(*(ManifestTable(disk, Lance(settings), settings, NO_WAIT) for _ in range(2)))
+
+
+def _row(name: str, location: str = "00000001_t") -> Row:
+    return Row(name, TABLE, location, {"k": "v"})
+
+
+def test_a_commit_is_seen_by_the_other(registers: Registers) -> None:
+    registers.commit(edits.add_table(_row("t")))
+    assert registers.seen() == [("t", "00000001_t", {"k": "v"})]
+    assert registers.other.read().get("u") is None
+
+
+def test_of_two_drafts_of_one_version_one_wins(registers: Registers) -> None:
+    registers.commit(edits.add_table(_row("t")))
+    drafts = [Draft(each.read_for_writing()) for each in (registers.one, registers.other)]
+    for draft in drafts:
+        draft.apply(edits.rename_table(("t",), ("u",), "00000001_t")(draft))
+    registers.one.commit(drafts[0])
+    with pytest.raises(LostRaceError):
+        registers.other.commit(drafts[1])
+    assert [each[0] for each in registers.seen()] == ["u"]
+
+
+def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
+    registers.commit(edits.add_table(_row("t")))
+    terms = DropTerms(ttl_ms=1_000, by="me")
+    registers.commit(rows.drop(("t",), "00000001_t", "0" * 16, terms, 1, 5))
+    trashed = registers.other.read().last_trashed("t")
+    assert trashed is not None
+    assert trashed.location == "00000001_t"
+    registers.commit(edits.add_table(_row("t", "00000002_t")))
+    with pytest.raises(TableAlreadyExistsError):
+        registers.commit(rows.undrop(("t",), "0" * 16, ("t",)))
+    registers.commit(rows.undrop(("t",), "0" * 16, ("u",)))
+    assert [each[:2] for each in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
+
+
+def test_a_location_is_owned_once_in_both(registers: Registers) -> None:
+    registers.commit(edits.add_table(_row("t")))
+    draft = Draft(registers.other.read_for_writing())
+    assert draft.owner("00000001_t") == "t"
+    assert draft.owner("00000002_t") is None
+    draft.apply(edits.rename_table(("t",), ("u",), "00000001_t")(draft))
+    registers.other.commit(draft)
+    assert Draft(registers.one.read_for_writing()).owner("00000001_t") == "u"
