@@ -21,6 +21,7 @@ from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.writing import Writing
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables.files import LanceFiles
@@ -71,6 +72,9 @@ class Rooms(api.LanceNamespace):
         )
         self._creation = Creation(
             self._store, self._world, self._catalog, files, revival, markers, Retry()
+        )
+        self._writing = Writing(
+            self._store, self._world, self._catalog, files, revival, self._creation
         )
         self._migration = Migration(self._store, self._world, directory, manifest)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES, Lance, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
 from tiltyard.store import NotThere, Store
+from tiltyard.tables.fragments import Written, must_still_fit
 
 FENCE = "fence"
 NONCE = "tiltyard.nonce"
@@ -20,6 +22,7 @@ class Pending:
 
     staged: Staged
     onto: lance.LanceDataset | None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class LanceFiles:
@@ -29,12 +32,37 @@ class LanceFiles:
         self._lance = access
         self._store = store
 
-    def stage(self, location: str, rows: pa.Table, base: int) -> Pending:
+    def stage(self, location: str, rows: pa.Table | Written, base: int) -> Pending:
         onto = self._open(location, base) if base else None
+        if isinstance(rows, Written):
+            return Pending(rows.stage(location), onto, rows.properties)
         return Pending(self._lance.stage(location, rows, onto), onto)
 
     def commit(self, staged: Pending, nonce: str) -> int:
-        return self._lance.commit(staged.staged, staged.onto, properties={NONCE: nonce}).version
+        properties = {**staged.properties, NONCE: nonce}
+        return self._lance.commit(staged.staged, staged.onto, properties=properties).version
+
+    def append(
+        self, location: str, rows: Written, base: int, nonce: str, expected: int | None
+    ) -> int:
+        before = self._open(location, base)
+        onto = before if expected in (None, base) else self._open(location, expected or 0)
+        latest = self._lance.open(location) if expected is None else onto
+        must_still_fit(before, latest)
+        staged = rows.stage(location)
+        try:
+            landed = self._lance.append(
+                staged,
+                onto,
+                strictly=expected is not None,
+                properties={**rows.properties, NONCE: nonce},
+            )
+        except LostRaceError:
+            if expected is None:
+                discard(self._store, staged)
+            raise
+        must_still_fit(before, landed)
+        return landed.version
 
     def discard(self, staged: Pending) -> None:
         discard(self._store, staged.staged)

@@ -1,0 +1,91 @@
+"""Writes in two halves: the files by any number of processes, and one commit by the first.
+
+pending = namespace.begin_write(["prod", "users"], "append")
+fragments = fragments_of_everybody(pending)  # tiltyard.tables.fragments.write, anywhere
+namespace.finish_write(pending, fragments, schema)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from tiltyard import names
+from tiltyard.catalog.pylance import discard
+from tiltyard.errors import TiltyardError
+from tiltyard.lifecycle.creation import Created
+from tiltyard.lifecycle.writing import PendingWrite, WriteMode
+from tiltyard.namespace.requests import choice, says
+from tiltyard.namespace.rooms import Rooms
+from tiltyard.tables import describe
+from tiltyard.tables.fragments import Written, abandon
+from tiltyard.tables.ipc import check_schema
+from tiltyard.tables.schema import as_stored
+
+
+class WriteOperations(Rooms):
+    """Writing rows in two halves."""
+
+    @says("begin to write table")
+    def begin_write(
+        self,
+        id: Sequence[str],
+        mode: str | WriteMode = WriteMode.CREATE,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> PendingWrite:
+        """Choose where the files go. Nothing is written yet, so a write may simply end here.
+
+        TableAlreadyExistsError for `create` over a table that has data. `properties` are those of
+        a table that the write creates.
+        """
+        wanted = choice(WriteMode, str(mode), "write mode")
+        pending = self._writing.begin(names.parse_table_id(id), wanted, properties or {})
+        schema = None
+        if pending.read_version:
+            at = describe.At(pending.read_version)
+            schema = as_stored(describe.open_at(self._lance, pending.table, at))
+        return replace(
+            pending,
+            uri=self._uri(pending.table),
+            storage_options=dict(self._settings.storage),
+            schema=schema,
+        )
+
+    @says("finish writing table")
+    def finish_write(
+        self,
+        pending: PendingWrite,
+        fragments: Sequence[str],
+        schema: pa.Schema,
+        *,
+        transaction_properties: Mapping[str, str] | None = None,
+        expected_version: int | None = None,
+    ) -> Created:
+        """Make the one commit, with every fragment that was written for it.
+
+        `schema` is that of the rows. An append lets other changes of rows come first, an overwrite
+        is refused if any did: ConcurrentModificationError, and its files are removed. With
+        `expected_version` an append is refused too, unless that is the latest version; then the
+        files stay, to finish again or to abandon.
+        """
+        check_schema(schema)
+        written = Written(pending.table.location, schema, fragments, transaction_properties)
+        try:
+            return self._writing.finish(pending, written, expected_version=expected_version)
+        except TiltyardError:
+            if not written.is_staged:  # no commit was tried, and none will be
+                discard(self._store, written.files)
+            raise
+
+    @says("abandon writing table")
+    def abandon_write(self, pending: PendingWrite, fragments: Sequence[str]) -> bool:
+        """Remove files that only this write can have made, unless a commit has them, or may have.
+
+        Safe to call after a `finish_write` that failed, whatever became of its commit. Whether the
+        files are gone is returned.
+        """
+        written = Written(pending.table.location, pa.schema([]), fragments)
+        return abandon(self._lance, self._store, written, pending.read_version)
