@@ -14,6 +14,7 @@ import lance
 import pyarrow as pa
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
+from lance.schema import LanceSchema
 
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
@@ -135,29 +136,36 @@ class Lance:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
 
     def append(
-        self,
-        staged: Staged,
-        onto: lance.LanceDataset,
-        *,
-        strictly: bool = False,
-        properties: dict[str, str] | None = None,
+        self, staged: Staged, onto: lance.LanceDataset, *, properties: dict[str, str] | None = None
     ) -> lance.LanceDataset:
         """Add staged files to a table, after whatever goes well with the version open in `onto`.
 
-        Other appends, deletes and index builds do, an overwrite does not: LostRaceError. `strictly`
-        lets nothing in between that touches a row: a merge names every fragment of its version, so
-        Lance never rebases one, and keeps the indexes, which an overwrite would not.
+        Other appends, deletes and index builds do, an overwrite does not: LostRaceError.
         """
-        operation: lance.LanceOperation.BaseOperation
-        if strictly:
-            present = [each.metadata for each in onto.get_fragments()]
-            operation = lance.LanceOperation.Merge([*present, *staged.fragments], onto.lance_schema)
-        else:
-            operation = lance.LanceOperation.Append(staged.fragments)
+        operation = lance.LanceOperation.Append(staged.fragments)
         transaction = lance.Transaction(
             onto.version, operation, transaction_properties=properties or {}
         )
-        return self.commit_change(staged.location, onto, transaction, retries=not strictly)
+        return self.commit_change(staged.location, onto, transaction)
+
+    def append_strictly(
+        self,
+        staged: Staged,
+        onto: lance.LanceDataset,
+        schema: LanceSchema,
+        properties: dict[str, str] | None = None,
+    ) -> lance.LanceDataset:
+        """Add staged files, and columns, to the very version open in `onto`: LostRaceError.
+
+        A merge names every fragment of its version, so Lance rebases it over nothing that touches
+        a row. It keeps the indexes, which an overwrite would not.
+        """
+        present = [each.metadata for each in onto.get_fragments()]
+        operation = lance.LanceOperation.Merge([*present, *staged.fragments], schema)
+        transaction = lance.Transaction(
+            onto.version, operation, transaction_properties=properties or {}
+        )
+        return self.commit_change(staged.location, onto, transaction, retries=False)
 
     def commit_change(
         self,

@@ -47,8 +47,9 @@ class PendingWrite:
 
     `read_version` is 0 for a table that is to be created; then `schema` is None. `base_version` is
     the latest version in the directory, be it of a dropped table. `tag` is the state of the marker,
-    where one decides. `is_done` says that there is nothing to write: the mode was `exist_ok`, and
-    the table exists.
+    where one decides, and `token` a name of this write alone. A write that `evolves` brings columns
+    that the table lacks. `is_done` says that there is nothing to write: the mode was `exist_ok`,
+    and the table exists.
     """
 
     table: Table
@@ -57,6 +58,8 @@ class PendingWrite:
     read_version: int
     base_version: int
     tag: Tag | None
+    token: str
+    evolves: bool = False
     uri: str = ""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: Any = None
@@ -71,8 +74,8 @@ class PendingWrite:
 
     @property
     def replaces(self) -> bool:
-        """Whether the next version holds nothing of the one before."""
-        return self.mode is WriteMode.OVERWRITE or not self.read_version
+        """Whether the files number their columns anew: nothing of the version before counts."""
+        return self.mode is WriteMode.OVERWRITE or not self.read_version or self.evolves
 
     @property
     def is_done(self) -> bool:
@@ -116,7 +119,9 @@ class Writing:
         version = base if site.exists else 0
         if version and mode is WriteMode.CREATE:
             raise already_exists(table)
-        return PendingWrite(site.table, site.exists, mode, version, base, tag)
+        return PendingWrite(
+            site.table, site.exists, mode, version, base, tag, self._world.token(32)
+        )
 
     def finish(
         self, pending: PendingWrite, rows: Any, *, expected_version: int | None = None

@@ -20,7 +20,7 @@ from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.namespace.requests import choice, says
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.tables import describe
-from tiltyard.tables.fragments import Written, abandon
+from tiltyard.tables.fragments import Written, abandon, file_names
 from tiltyard.tables.ipc import check_schema
 from tiltyard.tables.schema import as_stored
 
@@ -72,7 +72,13 @@ class WriteOperations(Rooms):
         files stay, to finish again or to abandon.
         """
         check_schema(schema)
-        written = Written(pending.table.location, schema, fragments, transaction_properties)
+        written = Written(
+            pending.table.location,
+            schema,
+            fragments,
+            transaction_properties,
+            evolves=pending.evolves,
+        )
         try:
             return self._writing.finish(pending, written, expected_version=expected_version)
         except TiltyardError:
@@ -87,5 +93,23 @@ class WriteOperations(Rooms):
         Safe to call after a `finish_write` that failed, whatever became of its commit. Whether the
         files are gone is returned.
         """
-        written = Written(pending.table.location, pa.schema([]), fragments)
-        return abandon(self._lance, self._store, written, pending.read_version)
+        return self._abandon(pending, file_names(fragments))
+
+    # -- files of processes that were killed
+
+    def note_file(self, pending: PendingWrite, name: str) -> None:
+        """Note that a data file is complete, wherever it was written. One request."""
+        self._store.put(f"{names.WRITES}/{pending.token}/{name}", b"", durable=False)
+
+    def sweep_write(self, pending: PendingWrite, fragments: Sequence[str]) -> int:
+        """Remove the files that were noted and are not in `fragments`: of tasks that were killed,
+        or came second. How many is returned."""
+        noted = self._store.list(f"{names.WRITES}/{pending.token}").objects
+        stray = {each.name for each in noted} - file_names(fragments)
+        gone = self._abandon(pending, stray)
+        self._store.delete_many(each.key for each in noted)
+        return len(stray) if gone else 0
+
+    def _abandon(self, pending: PendingWrite, files: set[str]) -> bool:
+        location = pending.table.location
+        return abandon(self._lance, self._store, location, pending.read_version, files)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import lance
 import pyarrow as pa
 
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
-from tiltyard.tables.fragments import Written, must_still_fit
+from tiltyard.tables.fragments import Written, must_still_fit, renumbered, widened
 
 FENCE = "fence"
 NONCE = "tiltyard.nonce"
+
+# How often a write that adds columns looks again after others committed first.
+TRIES = 8
 
 
 @dataclass(frozen=True)
@@ -46,23 +50,53 @@ class LanceFiles:
         self, location: str, rows: Written, base: int, nonce: str, expected: int | None
     ) -> int:
         before = self._open(location, base)
-        onto = before if expected in (None, base) else self._open(location, expected or 0)
-        latest = self._lance.open(location) if expected is None else onto
-        must_still_fit(before, latest)
         staged = rows.stage(location)
+        properties = {**rows.properties, NONCE: nonce}
+        add = self._widen if rows.evolves else self._add
         try:
-            landed = self._lance.append(
-                staged,
-                onto,
-                strictly=expected is not None,
-                properties={**rows.properties, NONCE: nonce},
-            )
-        except LostRaceError:
+            landed = add(before, staged, properties, expected)
+        except ConcurrentModificationError:
             if expected is None:
                 discard(self._store, staged)
             raise
         must_still_fit(before, landed)
         return landed.version
+
+    def _add(
+        self,
+        before: lance.LanceDataset,
+        staged: Staged,
+        properties: dict[str, str],
+        expected: int | None,
+    ) -> lance.LanceDataset:
+        if expected is None:
+            must_still_fit(before, self._lance.open(staged.location))
+            return self._lance.append(staged, before, properties=properties)
+        onto = self._open(staged.location, expected)
+        must_still_fit(before, onto)
+        return self._lance.append_strictly(staged, onto, onto.lance_schema, properties)
+
+    def _widen(
+        self,
+        before: lance.LanceDataset,
+        staged: Staged,
+        properties: dict[str, str],
+        expected: int | None,
+    ) -> lance.LanceDataset:
+        """Add rows and the columns that only they have, in one commit."""
+        tries = range(1 if expected is not None else TRIES)
+        for attempt in tries:
+            onto = self._open(staged.location, expected)
+            must_still_fit(before, onto)
+            schema = widened(onto, staged.schema)
+            numbered = [renumbered(each, staged.schema, schema) for each in staged.fragments]
+            following = replace(staged, fragments=numbered)
+            try:
+                return self._lance.append_strictly(following, onto, schema, properties)
+            except LostRaceError:
+                if attempt == tries[-1]:
+                    raise
+        raise AssertionError("unreachable")
 
     def discard(self, staged: Pending) -> None:
         discard(self._store, staged.staged)
@@ -80,7 +114,7 @@ class LanceFiles:
         transaction = lance.Transaction(base, operation, transaction_properties={NONCE: FENCE})
         self._lance.commit_anywhere(self._open(location, base), transaction)
 
-    def _open(self, location: str, version: int) -> lance.LanceDataset:
+    def _open(self, location: str, version: int | None) -> lance.LanceDataset:
         try:
             return self._lance.open(location, version)
         except FAILURES as error:

@@ -8,13 +8,15 @@ back what it wrote when a write fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import lance
 import pyarrow as pa
 from lance.fragment import FragmentMetadata, write_fragments
+from lance.progress import FragmentWriteProgress
+from lance.schema import LanceSchema
 
 from tiltyard import names
 from tiltyard.catalog import version_files
@@ -24,7 +26,6 @@ from tiltyard.catalog.pylance import (
     STORAGE_VERSION,
     Lance,
     Staged,
-    discard,
 )
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, translate
 from tiltyard.settings import Settings
@@ -77,10 +78,31 @@ class FileLimits:
 DEFAULT_LIMITS = FileLimits()
 
 
+class _Notes(FragmentWriteProgress):
+    """Tells the name of every file that is complete."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def begin(self, fragment: Any, multipart_id: Any = None, **kwargs: Any) -> None:
+        """A file has no name before it is complete."""
+
+    def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
+        for file in fragment.files:
+            self._note(file.path)
+
+
 def write(
-    place: Place, rows: pa.RecordBatchReader, limits: FileLimits = DEFAULT_LIMITS
+    place: Place,
+    rows: pa.RecordBatchReader,
+    limits: FileLimits = DEFAULT_LIMITS,
+    note: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Write rows into files of their own and return the fragments; none for no rows."""
+    """Write rows into files of their own and return the fragments; none for no rows.
+
+    `note` gets the name of every file that is complete, at once: should this process be killed,
+    somebody else can remove it.
+    """
     options = dict(place.storage_options) or None
     try:
         onto: Any = place.uri
@@ -95,6 +117,7 @@ def write(
             data_storage_version=_storage_version(place, limits),
             enable_stable_row_ids=True,
             storage_options=options,
+            progress=_Notes(note) if note else None,
         )
     except FAILURES as error:
         if not place.base_version and "already exists" in str(error):
@@ -130,7 +153,8 @@ class Written:
     """Rows that are in files already, for a commit that has not been made.
 
     They can be staged once. A create that starts over has to write its data again under fresh
-    names, which is beyond whoever makes the commit.
+    names, which is beyond whoever makes the commit. `evolves` says that they have columns that the
+    table lacks, and number their columns anew.
     """
 
     def __init__(
@@ -139,7 +163,10 @@ class Written:
         schema: pa.Schema,
         fragments: Sequence[str],
         properties: Mapping[str, str] | None = None,
+        *,
+        evolves: bool = False,
     ) -> None:
+        self.evolves = evolves
         self.location = location
         self.schema = schema
         self.properties = dict(properties or {})
@@ -165,21 +192,24 @@ class Written:
         return self._is_staged
 
 
-def abandon(access: Lance, store: Store, written: Written, since: int) -> bool:
+def file_names(fragments: Iterable[str]) -> set[str]:
+    """The names of the data files of fragments."""
+    found = (FragmentMetadata.from_json(each) for each in fragments)
+    return {file.path for each in found for file in each.files}
+
+
+def abandon(access: Lance, store: Store, location: str, since: int, files: set[str]) -> bool:
     """Remove the files of a write that was given up, unless a commit owns them or may come to.
 
     Their names are only ours. A commit that was tried has left its transaction beside the table
     before it put a manifest, so files that one names are left alone: its answer may be lost, and
     the manifest on its way. Whether the files are gone is returned.
     """
-    files = {key.rpartition("/")[2] for key in written.files.files}
     if not files:
         return True
-    if _is_tried(store, written.location, since, files):
+    if _is_tried(store, location, since, files) or _is_owned(access, store, location, since, files):
         return False
-    if _is_owned(access, store, written.location, since, files):
-        return False
-    discard(store, written.files)
+    store.delete_many(f"{location}/data/{each}" for each in sorted(files))
     return True
 
 
@@ -220,6 +250,55 @@ def must_still_fit(before: lance.LanceDataset, now: lance.LanceDataset) -> None:
                 f"column {column[0]!r} was changed while the data was written",
                 hint=f"the table is at version {now.version}; write it again",
             )
+
+
+def widened(onto: lance.LanceDataset, schema: pa.Schema) -> LanceSchema:
+    """The table's schema and the columns of another that it lacks, numbered after all of its own.
+
+    Lance numbers the columns of an Arrow schema from 0, so as many others as the table ever had
+    go before the new ones. A schema pickles as its list of fields; those are put together.
+    """
+    present = onto.schema
+    for field in schema:
+        if field.name in present.names and present.field(field.name).type != field.type:
+            raise ConcurrentModificationError(
+                f"column {field.name!r} was added with another type meanwhile",
+                hint="write it again",
+            )
+    new = [field.with_nullable(True) for field in schema if field.name not in present.names]
+    before = [pa.field(f"{number}", pa.int8()) for number in range(onto.max_field_id + 1)]
+    rebuild, metadata, known = _parts(onto.lance_schema)
+    _, _, numbered = _parts(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
+    schema: LanceSchema = rebuild(metadata, *known, *numbered[len(before) :])
+    return schema
+
+
+def _parts(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], str, list[bytes]]:
+    reduced: Any = schema.__reduce__()
+    rebuild, (metadata, *fields) = reduced
+    return rebuild, metadata, fields
+
+
+def renumbered(
+    fragment: FragmentMetadata, written: pa.Schema, table: LanceSchema
+) -> FragmentMetadata:
+    """A fragment that numbers its columns from 0, in the numbers of a table."""
+    theirs = _paths(table.fields())
+    mine = _paths(LanceSchema.from_pyarrow(written).fields())
+    numbers = {number: theirs[path] for path, number in mine.items()}
+    body = fragment.to_json()
+    for file in body["files"]:
+        file["fields"] = [numbers[each] for each in file["fields"]]
+    return FragmentMetadata.from_json(json.dumps(body))
+
+
+def _paths(fields: Iterable[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
+    found = {}
+    for each in fields:
+        path = (*above, each.name())
+        found[path] = each.id()
+        found.update(_paths(each.children(), path))
+    return found
 
 
 def _columns(fields: Iterable[Any]) -> dict[int, tuple[str, str]]:
