@@ -6,3 +6,9 @@
 
 Needs the extra `tiltyard[spark]`; `import tiltyard` alone never loads it.
 """
+
+from tiltyard.spark.session import register, session
+from tiltyard.spark.table import table
+from tiltyard.spark.views import Attached, attach
+
+__all__ = ["Attached", "attach", "register", "session", "table"]

@@ -134,6 +134,23 @@ def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def bytes_of(kind: pa.DataType) -> int:
+    """About how much room a value takes, for estimates: texts and lists are guessed as Spark does,
+    but the length of a vector is known."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return bytes_of(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * bytes_of(kind.value_type)
+    if pa.types.is_dictionary(kind):
+        return bytes_of(kind.value_type)
+    if kind.num_fields:
+        return sum(bytes_of(kind.field(at).type) for at in range(kind.num_fields))
+    try:
+        return max(1, kind.bit_width // 8)
+    except ValueError:  # of any length
+        return 20
+
+
 # ---------------------------------------------------------------- writing
 
 

@@ -1,0 +1,138 @@
+"""A table as a DataFrame, by the fastest way that is safe in any plan.
+
+Spark's data source API takes batches more slowly than `mapInArrow` does, and tells the planner
+nothing about a table's size. So a scan is a `mapInArrow` over a range of numbers, one of them per
+piece. Spark takes the result for as large as that range: it is made as large as the table, by more
+numbers, which are filtered out again in the JVM, and a wide column of nulls. So a join broadcasts
+a small table and never a large one. A table of a few rows is read at once and handed over as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tiltyard.errors import InvalidInputError
+from tiltyard.spark.options import Options
+from tiltyard.spark.scan import Scan
+from tiltyard.spark.target import Target
+from tiltyard.spark.types import wire_schema
+from tiltyard.tables import scan
+from tiltyard.tables.scan import Piece
+
+# Up to here a table is read on the driver: that takes less than starting a task.
+FEW_ROWS = 10_000
+FEW_BYTES = 4 * 1024 * 1024
+
+# Spark counts 8 bytes for each number of a range, 100 for each binary, and 8 for each row; the wide
+# column stretches a range by (8 + 8 + 3200) / (8 + 8).
+WIDE = f"STRUCT<{', '.join(f'c{at}: BINARY' for at in range(32))}>"
+NUMBER_BYTES = 8 * 201
+
+
+def table(
+    spark: SparkSession,
+    name: str,
+    *,
+    root: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+    as_of: datetime | str | None = None,
+    limit: int | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Read a table by its dotted name in the catalog at `root`, or by the path of its directory.
+
+    `where` is a condition in Spark's SQL: what can be told exactly is left out by Lance before
+    it is sent, the rest by Spark. Other options are those of the data source.
+    """
+    given = {
+        "table" if root is not None else "path": name,
+        "root": root,
+        "version": version,
+        "tag": tag,
+        "branch": branch,
+        "as_of": as_of,
+        "limit": limit,
+        "columns": None if columns is None else _listed(columns),
+        **options,
+    }
+    chosen = Options({key: value for key, value in given.items() if value is not None})
+    rows = frame(spark, Scan.plan(Target.parse(chosen), chosen))
+    return rows if where is None else rows.where(where)
+
+
+def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
+    """The rows of a scan: a few at once, unless told otherwise, many when Spark asks for them."""
+    rows = _most_rows(planned)
+    if few and rows <= FEW_ROWS:
+        read = _read_few(planned)
+        if read is not None:
+            return spark.createDataFrame(read, planned.schema)
+    pieces = planned.pieces(cores(spark)) or [Piece(())]
+    stride = max(1, rows * planned.row_bytes // (NUMBER_BYTES * len(pieces)))
+    numbers = spark.range(0, stride * len(pieces), 1, len(pieces)).where(f"id % {stride} = 0")
+    numbers = numbers.selectExpr("id", f"CAST(NULL AS {WIDE}) AS wide")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None
+    return numbers.mapInArrow(_reading(planned, pieces, stride, zone), planned.schema)
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at once, as far as the session tells: Spark Connect's does not."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkException:
+        return None
+
+
+def _most_rows(planned: Scan) -> int:
+    """As many rows as there can be. A filter may leave less, and nobody knows how many."""
+    rows = scan.count(planned.snapshot)
+    wanted = planned.wanted
+    if wanted.limit is not None and wanted.filter is None and not wanted.is_search:
+        return min(rows, wanted.limit)
+    return rows
+
+
+def _read_few(planned: Scan) -> pa.Table | None:
+    """All rows in one batch; None if they are few, but large."""
+    batches, size = [], 0
+    for piece in planned.pieces(1):
+        for batch in planned.read(piece):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > FEW_BYTES:
+                return None
+    return pa.Table.from_batches(batches, wire_schema(planned.schema)).combine_chunks()
+
+
+def _reading(
+    planned: Scan, pieces: Sequence[Piece], stride: int, zone: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What an executor does with the numbers it is given."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from planned.read(pieces[number // stride], zone)
+
+    return read
+
+
+def _listed(columns: Sequence[str]) -> str:
+    if isinstance(columns, str):
+        raise InvalidInputError(
+            f"columns are a list of names, not the string {columns!r}",
+            hint=f"did you mean [{columns!r}]?",
+        )
+    return json.dumps(list(columns))
