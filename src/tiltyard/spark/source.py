@@ -42,14 +42,19 @@ class TiltyardSource(DataSource):
 
     def schema(self) -> StructType:
         from tiltyard.spark.scan import Scan
+        from tiltyard.spark.streaming import choices
 
-        self._scan = Scan.plan(Target.parse(self._given()), self._given())
+        options = self._given()
+        if choices.STREAM_ONLY.intersection(options):
+            return choices.schema_of(Target.parse(options), options)
+        self._scan = Scan.plan(Target.parse(options), options)
         return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from tiltyard.spark.scan import Reader
+        from tiltyard.spark.scan import READ_OPTIONS, Reader
 
         if self._scan is None:
+            self._given().refuse_unknown(READ_OPTIONS)
             raise InvalidInputError(
                 "a Lance table has a schema of its own",
                 hint="read without a schema, choose by 'columns', and cast afterwards",

@@ -33,6 +33,7 @@ _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 _ROW_ID = "_rowid"
 _ADDRESS = "_rowaddr"
+_ADDRESSES_AT_ONCE = 4096
 
 Opens = Callable[[int], lance.LanceDataset]
 
@@ -206,9 +207,10 @@ class _Table:
         for name in went.came:
             moved = self._addresses(after, self._fragment(went.version, name), with_row_ids=True)
             is_gone = pc.and_not(is_gone, pc.is_in(rows.column(_ROW_ID), moved.column(_ROW_ID)))
-        positions = pc.indices_nonzero(is_gone).to_pylist()
-        if positions:
-            for batch in fragment.take(positions, columns=self._columns).to_batches():
+        addresses = rows.column(_ADDRESS).filter(is_gone).to_pylist()
+        for start in range(0, len(addresses), _ADDRESSES_AT_ONCE):
+            some = ", ".join(map(str, addresses[start : start + _ADDRESSES_AT_ONCE]))
+            for batch in self._scan(before.version, [fragment], filter=f"{_ADDRESS} IN ({some})"):
                 yield batch, Change.DELETE
 
     def _scan(
@@ -219,6 +221,7 @@ class _Table:
             columns=[*self._columns, *more],
             fragments=fragments,
             batch_size=self._batch_size,
+            blob_handling="all_binary",
             **options,
         ).to_batches()
 

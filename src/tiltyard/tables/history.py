@@ -7,10 +7,11 @@ can't be told is never guessed: see `Kind`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TypeVar
 
 import lance
 from lance import LanceOperation
@@ -20,6 +21,9 @@ from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import InternalError, translate
 
 READING_THREADS = 8
+LONGEST_STRETCH = 256
+
+T = TypeVar("T")
 
 
 class Kind(StrEnum):
@@ -62,7 +66,6 @@ class Commit:
     went: tuple[Piece, ...] | None = ()
     in_place: tuple[Piece, ...] = ()
     moves: bool = True
-    properties: dict[str, str] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- judging
@@ -143,20 +146,7 @@ def _unread(numbers: Iterable[int]) -> tuple[Piece, ...]:
 
 def read_commits(dataset: lance.LanceDataset, versions: Sequence[int]) -> list[Commit]:
     """What versions did, in their order. Two requests each or three, several at a time."""
-    threads = min(READING_THREADS, len(versions) // 4)
-    if threads < 2:
-        return [read_commit(dataset, each) for each in versions]
-    # Reading a transaction borrows the dataset, so each thread has its own.
-    own = [dataset.checkout_version(dataset.version) for _ in range(threads)]
-    found: list[Commit | None] = [None] * len(versions)
-
-    def read_share(number: int) -> None:
-        for index in range(number, len(versions), threads):
-            found[index] = read_commit(own[number], versions[index])
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(read_share, range(threads)))
-    return [each for each in found if each is not None]
+    return _for_each(dataset, versions, read_commit)
 
 
 def read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
@@ -182,13 +172,15 @@ def read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
         if "not found" in str(error).lower():
             return Commit(version, Kind.GONE)
         raise translate(error, f"read how version {version} was made") from error
-    return replace(judged, properties=dict(transaction.transaction_properties or {}))
+    return judged
 
 
-def snapshot(dataset: lance.LanceDataset) -> Commit:
+def read_snapshot(dataset: lance.LanceDataset, version: int) -> Commit:
     """All rows of a version, as if it had brought them."""
-    came = pieces(each.metadata for each in dataset.get_fragments())
-    return Commit(dataset.version, Kind.APPEND, "snapshot", came)
+    fragments = _fragments(dataset, version)
+    if fragments is None:
+        return Commit(version, Kind.GONE)
+    return Commit(version, Kind.APPEND, "snapshot", pieces(fragments))
 
 
 def _with_what_went(dataset: lance.LanceDataset, commit: Commit) -> Commit:
@@ -212,3 +204,59 @@ def _fragments(dataset: lance.LanceDataset, version: int) -> list[FragmentMetada
         if "not found" in str(error).lower():
             return None
         raise
+
+
+def find_commit(
+    dataset: lance.LanceDataset, key: str, value: str, after: int
+) -> tuple[int, dict[str, str]] | None:
+    """The newest version whose commit has a property of this value, and all its properties.
+
+    Looks back from the open version to the one after `after`, first at one, then at two, then at
+    four: what is looked for is mostly near. Where nothing is left of a whole stretch, everything
+    older was cleaned up too.
+    """
+    high, stretch = dataset.version, 1
+    while high > after:
+        low = max(after, high - stretch)
+        versions = range(high, low, -1)
+        found = _for_each(dataset, versions, _properties)
+        for version, properties in zip(versions, found, strict=True):
+            if properties is not None and properties.get(key) == value:
+                return version, properties
+        if stretch > 1 and all(each is None for each in found):
+            return None
+        high, stretch = low, min(2 * stretch, LONGEST_STRETCH)
+    return None
+
+
+def _properties(dataset: lance.LanceDataset, version: int) -> dict[str, str] | None:
+    """What whoever made a version said about it, or None if the version is gone."""
+    try:
+        transaction = dataset.read_transaction(version)
+    except TypeError:  # a compaction that pylance 14 can't show
+        return {}
+    except FAILURES as error:
+        if "not found" in str(error).lower():
+            return None
+        raise translate(error, f"read how version {version} was made") from error
+    return dict(transaction.transaction_properties or {}) if transaction is not None else {}
+
+
+def _for_each(
+    dataset: lance.LanceDataset,
+    versions: Sequence[int],
+    look: Callable[[lance.LanceDataset, int], T],
+) -> list[T]:
+    """Look at versions, many of them in several threads, and answer in their order."""
+    threads = min(READING_THREADS, len(versions) // 4)
+    if threads < 2:
+        return [look(dataset, each) for each in versions]
+    # Reading a transaction borrows the dataset, so each thread has its own.
+    own = [dataset.checkout_version(dataset.version) for _ in range(threads)]
+
+    def look_at_share(number: int) -> list[T]:
+        return [look(own[number], each) for each in versions[number::threads]]
+
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(look_at_share, range(threads)))
+    return [parts[index % threads][index // threads] for index in range(len(versions))]
