@@ -8,7 +8,7 @@ back what it wrote when a write fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,17 +79,20 @@ DEFAULT_LIMITS = FileLimits()
 
 
 class _Notes(FragmentWriteProgress):
-    """Tells the name of every file that is complete."""
+    """Tells the name of every file that is complete, once. Lance itself is silent on the last."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
+        self._noted: set[str] = set()
 
     def begin(self, fragment: Any, multipart_id: Any = None, **kwargs: Any) -> None:
         """A file has no name before it is complete."""
 
     def complete(self, fragment: FragmentMetadata, **kwargs: Any) -> None:
         for file in fragment.files:
-            self._note(file.path)
+            if file.path not in self._noted:
+                self._noted.add(file.path)
+                self._note(file.path)
 
 
 def write(
@@ -104,6 +107,7 @@ def write(
     somebody else can remove it.
     """
     options = dict(place.storage_options) or None
+    notes = None if note is None else _Notes(note)
     try:
         onto: Any = place.uri
         if place.base_version:
@@ -117,7 +121,7 @@ def write(
             data_storage_version=_storage_version(place, limits),
             enable_stable_row_ids=True,
             storage_options=options,
-            progress=_Notes(note) if note else None,
+            progress=notes,
         )
     except FAILURES as error:
         if not place.base_version and "already exists" in str(error):
@@ -126,6 +130,9 @@ def write(
             ) from error
         secrets = Settings(place.uri, storage=place.storage_options).secrets
         raise translate(error, "write the data", secrets) from error
+    if notes is not None:
+        for each in fragments:
+            notes.complete(each)
     return [as_text(each) for each in fragments]
 
 
@@ -243,11 +250,11 @@ def _is_owned(access: Lance, store: Store, location: str, since: int, files: set
 
 def must_still_fit(before: lance.LanceDataset, now: lance.LanceDataset) -> None:
     """Files name columns by number, so a column that was changed since would read as nulls."""
-    columns = _columns(now.lance_schema.fields())
-    for number, column in _columns(before.lance_schema.fields()).items():
-        if columns.get(number, column) != column:
+    present = _columns(now.lance_schema.fields())
+    for path, column in _columns(before.lance_schema.fields()).items():
+        if present.get(path, column) != column:
             raise ConcurrentModificationError(
-                f"column {column[0]!r} was changed while the data was written",
+                f"column {'.'.join(path)!r} was changed while the data was written",
                 hint=f"the table is at version {now.version}; write it again",
             )
 
@@ -269,8 +276,7 @@ def widened(onto: lance.LanceDataset, schema: pa.Schema) -> LanceSchema:
     before = [pa.field(f"{number}", pa.int8()) for number in range(onto.max_field_id + 1)]
     rebuild, metadata, known = _parts(onto.lance_schema)
     _, _, numbered = _parts(LanceSchema.from_pyarrow(pa.schema([*before, *new])))
-    schema: LanceSchema = rebuild(metadata, *known, *numbered[len(before) :])
-    return schema
+    return rebuild(metadata, *known, *numbered[len(before) :])
 
 
 def _parts(schema: LanceSchema) -> tuple[Callable[..., LanceSchema], str, list[bytes]]:
@@ -292,18 +298,17 @@ def renumbered(
     return FragmentMetadata.from_json(json.dumps(body))
 
 
-def _paths(fields: Iterable[Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], int]:
-    found = {}
+def _columns(fields: Iterable[Any]) -> dict[tuple[str, ...], tuple[int, str]]:
+    """Every column at any depth: its number and its type."""
+    return {path: (each.id(), str(each.to_arrow().type)) for path, each in _walk(fields)}
+
+
+def _paths(fields: Iterable[Any]) -> dict[tuple[str, ...], int]:
+    return {path: each.id() for path, each in _walk(fields)}
+
+
+def _walk(fields: Iterable[Any], above: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
     for each in fields:
         path = (*above, each.name())
-        found[path] = each.id()
-        found.update(_paths(each.children(), path))
-    return found
-
-
-def _columns(fields: Iterable[Any]) -> dict[int, tuple[str, str]]:
-    found = {}
-    for each in fields:
-        found[each.id()] = (each.name(), str(each.to_arrow().type))
-        found.update(_columns(each.children()))
-    return found
+        yield path, each
+        yield from _walk(each.children(), path)
