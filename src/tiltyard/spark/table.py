@@ -75,7 +75,7 @@ def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
     """The rows of a scan: a few at once, unless told otherwise, many when Spark asks for them."""
     rows = _most_rows(planned)
     if few and rows <= FEW_ROWS:
-        read = _read_few(planned)
+        read = read_few(planned)
         if read is not None:
             return spark.createDataFrame(read, planned.schema)
     pieces = planned.pieces(cores(spark)) or [Piece(())]
@@ -104,7 +104,7 @@ def _most_rows(planned: Scan) -> int:
     return rows
 
 
-def _read_few(planned: Scan) -> pa.Table | None:
+def read_few(planned: Scan) -> pa.Table | None:
     """All rows in one batch; None if they are few, but large."""
     batches, size = [], 0
     for piece in planned.pieces(1):
