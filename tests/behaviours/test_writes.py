@@ -29,7 +29,7 @@ from tests.behaviours.calls import (
 from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import Mode, with_directory_listing, with_manifest
 from tests.behaviours.places import Place
-from tests.behaviours.trash import bytes_below, on_disk
+from tests.behaviours.trash import DAY, bytes_below, clocks_ahead, on_disk, write_unaware
 from tests.kit.stores import Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.lifecycle.creation import Created
@@ -458,6 +458,55 @@ def test_a_create_over_what_is_brought_back_meanwhile_is_refused(
 
 
 @on_disk
+@with_directory_listing
+@pytest.mark.parametrize("mode_of_write", ["append", "overwrite"])
+def test_a_table_that_was_dropped_and_brought_back_is_not_as_it_was(
+    catalog: DirectoryNamespace, place: Place, mode_of_write: str
+) -> None:
+    create(catalog, "people")
+    late = begin(catalog, "people", mode=mode_of_write)
+    drop(catalog, "people")
+    catalog.undrop_table(["people"])
+
+    with refused(ErrorCode.CONCURRENT_MODIFICATION):
+        late.finish()
+
+    assert contents(catalog, place, "people") == PEOPLE
+    _leaves_nothing(place, late)
+
+
+@on_disk
+@with_directory_listing
+def test_a_create_that_has_to_start_over_does_not_use_its_files_again(
+    catalog: DirectoryNamespace, reopen: Reopen, place: Place
+) -> None:
+    """It has claimed the name, and an unaware writer takes the number: its files are gone then."""
+    create(catalog, "people")
+    drop(catalog, "people")
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    late = begin(client, "people", mode="create", rows=MORE)
+    store = FaultyStore(client._store)
+    client._creation._revival._store = store
+    store.plan(
+        Fault.STALL_AFTER,
+        verb="replace",
+        key="people.deleted",
+        hook=lambda: write_unaware(place, "people.lance", PLANTS),
+    )
+
+    with refused(ErrorCode.CONCURRENT_MODIFICATION):
+        late.finish()
+
+    assert not store.pending
+    _leaves_nothing(place, late)
+    with clocks_ahead(DAY):
+        later = reopen()
+    create(later, "people", data=PEOPLE)
+    assert contents(later, place, "people") == PEOPLE
+
+
+@on_disk
 def test_a_create_over_a_dropped_table_goes_on_counting(
     catalog: DirectoryNamespace, mode: Mode, place: Place
 ) -> None:
@@ -583,6 +632,10 @@ def test_what_a_commit_owns_is_never_abandoned(
     begin(catalog, "people", mode="overwrite", rows=PLANTS).finish()
 
     assert not write.abandon()
+    for key in place.files():
+        if key.endswith(".txn"):
+            catalog._store.delete(key)
+    assert not write.abandon(), "the version tells, if the transaction was cleaned up"
 
     older = dataset(catalog, place, "people", version=write.pending.read_version + 1)
     assert older.to_table().num_rows >= 2
