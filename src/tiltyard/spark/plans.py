@@ -61,7 +61,7 @@ class Query:
 
     def __init__(self, spark: SparkSession, text: str, args: Any = None) -> None:
         self._spark = spark
-        self._jvm = _jvm(spark)
+        self._jvm = jvm_of(spark)
         self._catalyst = self._jvm.org.apache.spark.sql.catalyst
         self.relations: list[Relation] = []
         plan = self._catalyst.analysis.CTESubstitution.apply(self._parse(text, args))
@@ -206,39 +206,17 @@ class Query:
 
     def planned(self, schemas: Mapping[int, StructType]) -> Planned:
         """Spark's plan of the query, if its tables have these schemas."""
-        session = self._spark._jsparkSession.cloneSession()
-        for name, value in _PLANNING.items():
-            session.conf().set(name, value)
+        session = _planning_session(self._spark)
         stubs = {
-            number: self._aliased(number, self._stub(session, number, schema))
+            number: self._aliased(
+                number, _stub(self._jvm, session, number, schema).queryExecution().analyzed()
+            )
             for number, schema in schemas.items()
         }
         return Planned(self._rows(session, self._fill(stubs)).queryExecution())
 
     def _rows(self, session: Java, plan: Java) -> Java:
         return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
-
-    def _stub(self, session: Java, number: int, schema: StructType) -> Java:
-        """A Parquet relation without files. In those everything may be null, so that no plan
-        relies on a column which it does not read."""
-        sources = self._jvm.org.apache.spark.sql.execution.datasources
-        types = self._jvm.org.apache.spark.sql.types
-        nothing = self._jvm.scala.Option.empty()
-        empty = self._jvm.PythonUtils.toScalaMap({})
-        cache = sources.FileStatusCache.getOrCreate(session)
-        files = sources.InMemoryFileIndex(
-            session, self._seq([]), empty, nothing, cache, nothing, nothing
-        )
-        relation = sources.HadoopFsRelation(
-            files,
-            types.StructType(),
-            types.DataType.fromJson(schema.json()).asNullable(),
-            nothing,
-            sources.parquet.ParquetFileFormat(),
-            self._jvm.PythonUtils.toScalaMap({_RELATION: str(number)}),
-            session,
-        )
-        return session.baseRelationToDataFrame(relation).queryExecution().analyzed()
 
     def _aliased(self, number: int, plan: Java) -> Java:
         """Under the name that the query knows it by, so that `a.b.c.column` is found too."""
@@ -251,6 +229,49 @@ class Query:
 
     def _is(self, value: Java, name: str) -> bool:
         return _is_instance(self._jvm, value, f"org.apache.spark.sql.catalyst.{name}")
+
+
+def conditions_of(
+    spark: SparkSession, schema: StructType, types: pa.Schema, where: str
+) -> tuple[Expression, ...] | None:
+    """A condition as Spark understands it, in parts that must all hold; None: it never does."""
+    stub = _stub(jvm_of(spark), _planning_session(spark), 0, schema)
+    reads = Planned(stub.where(where).queryExecution()).reads({0: types})
+    return reads[0][0].conditions if reads else None
+
+
+def _planning_session(spark: SparkSession) -> Java:
+    """The same session with its views and settings, but for those that hide what a plan reads."""
+    session = spark._jsparkSession.cloneSession()
+    for name, value in _PLANNING.items():
+        session.conf().set(name, value)
+    return session
+
+
+def _stub(jvm: Java, session: Java, number: int, schema: StructType) -> Java:
+    """A Parquet relation without files. In those everything may be null, so that no plan relies
+    on a column which it does not read."""
+    sources, types = jvm.org.apache.spark.sql.execution.datasources, jvm.org.apache.spark.sql.types
+    nothing = jvm.scala.Option.empty()
+    files = sources.InMemoryFileIndex(
+        session,
+        jvm.PythonUtils.toSeq([]),
+        jvm.PythonUtils.toScalaMap({}),
+        nothing,
+        sources.FileStatusCache.getOrCreate(session),
+        nothing,
+        nothing,
+    )
+    relation = sources.HadoopFsRelation(
+        files,
+        types.StructType(),
+        types.DataType.fromJson(schema.json()).asNullable(),
+        nothing,
+        sources.parquet.ParquetFileFormat(),
+        jvm.PythonUtils.toScalaMap({_RELATION: str(number)}),
+        session,
+    )
+    return session.baseRelationToDataFrame(relation)
 
 
 class Planned:
@@ -334,9 +355,14 @@ def _number(relation: Java) -> int | None:
 
 _UNKNOWN = Call("", ())
 
+# Spark keeps a chain of a thousand conditions ten levels deep.
+DEEPEST = 50
 
-def _read(node: Java, schema: pa.Schema) -> Expression:
+
+def _read(node: Java, schema: pa.Schema, depth: int = 0) -> Expression:
     """A condition of Spark as the translation takes it; what it has no use for stays unknown."""
+    if depth > DEEPEST:
+        return _UNKNOWN
     kind = _kind(node)
     if kind in ("AttributeReference", "GetStructField"):
         return _column(node, schema) or _UNKNOWN
@@ -348,7 +374,7 @@ def _read(node: Java, schema: pa.Schema) -> Expression:
         return Call("Cast to bigint", (_read(node.child(), schema),))
     if kind == "Like" and str(node.escapeChar()) != "\\":
         return _UNKNOWN
-    return Call(kind, tuple(_read(each, schema) for each in _each(node.children())))
+    return Call(kind, tuple(_read(each, schema, depth + 1) for each in _each(node.children())))
 
 
 def _column(node: Java, schema: pa.Schema) -> Column | None:
@@ -396,8 +422,12 @@ def _literal(value: Java, kind: str) -> Expression:
 # ---------------------------------------------------------------- the JVM
 
 
-def _jvm(spark: SparkSession) -> Java:
-    if not hasattr(spark, "_jsparkSession"):
+def shows_plans(spark: SparkSession) -> bool:
+    return hasattr(spark, "_jsparkSession")
+
+
+def jvm_of(spark: SparkSession) -> Java:
+    if not shows_plans(spark):
         raise UnsupportedOperationError(
             "sql() reads Spark's own plan, and Spark Connect shows none",
             hint="tiltyard.spark.attach(spark, root) makes views, which spark.sql() reads",

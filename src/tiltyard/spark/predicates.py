@@ -55,21 +55,19 @@ Expression = Column | Literal | Call
 
 def translate(conjuncts: Iterable[Expression]) -> str | None:
     """A filter that holds for every row for which all of the conditions hold."""
-    found = {each: text for each in conjuncts if (text := _implied(each, 0)) is not None}
+    found = [(each, text) for each in conjuncts if (text := _implied(each, 0)) is not None]
     # Spark says of every column that it compares that it is not null; a comparison says so too.
-    compared = {each.arguments[0] for each in found if _compares(each)}
+    compared = [each.arguments[0] for each, _ in found if _is_call(each, {*_OPERATORS, *_SEARCHES})]
     texts = [
         text
-        for each, text in found.items()
-        if not (
-            isinstance(each, Call) and each.name == "IsNotNull" and each.arguments[0] in compared
-        )
+        for each, text in found
+        if not (_is_call(each, {"IsNotNull"}) and each.arguments[0] in compared)
     ]
     return _joined("AND", texts[:MOST_TERMS]) if texts else None
 
 
-def _compares(expression: Expression) -> TypeGuard[Call]:
-    return isinstance(expression, Call) and expression.name in {*_OPERATORS, *_SEARCHES}
+def _is_call(expression: Expression, names: set[str]) -> TypeGuard[Call]:
+    return isinstance(expression, Call) and expression.name in names
 
 
 def either(filters: Iterable[str | None]) -> str | None:

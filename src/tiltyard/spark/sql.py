@@ -60,17 +60,76 @@ def sql(
     VERSION AS OF 3`, or `'a tag'`, or `TIMESTAMP AS OF '2026-05-04'`. All versions are pinned now.
     A name that the catalog does not have may be a view of the session.
     """
-    parsed = Query(spark, query, args)
-    tables = _Tables(spark, Settings.from_properties({"root": root, **properties}))
-    found = tables.find_all(parsed.relations)
-    planned = parsed.planned({number: table.schema for number, table in found.items()})
-    counted = planned.counted()
-    if counted is not None:
-        return _one_row(spark, planned.schema, scan.count(found[counted].snapshot))
-    reads = planned.reads({number: table.types for number, table in found.items()})
-    return parsed.answer(
-        {number: table.bound(spark, reads.get(number, ())) for number, table in found.items()}
-    )
+    return _Prepared(spark, root, query, args, properties).answer()
+
+
+def explain(
+    spark: SparkSession,
+    root: str | os.PathLike[str],
+    query: str,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    **properties: Any,
+) -> list[Scanned]:
+    """What `sql` would read for a query, table by table as the query names them."""
+    return _Prepared(spark, root, query, args, properties).scans()
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What is read of one table: of which version, which columns, and by which filter of Lance's.
+
+    A query that only counts rows reads no column of them.
+    """
+
+    table: str
+    version: int | None
+    columns: tuple[str, ...]
+    filter: str | None
+    limit: int | None
+
+
+class _Prepared:
+    """A query, the versions of its tables, and what Spark's plan needs of them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str | os.PathLike[str],
+        query: str,
+        args: Mapping[str, Any] | Sequence[Any] | None,
+        properties: Mapping[str, Any],
+    ) -> None:
+        self._spark = spark
+        self._query = Query(spark, query, args)
+        settings = Settings.from_properties({"root": root, **properties})
+        self._tables = _Tables(spark, settings).find_all(self._query.relations)
+        self._planned = self._query.planned(
+            {number: table.schema for number, table in self._tables.items()}
+        )
+        self._reads = self._planned.reads(
+            {number: table.types for number, table in self._tables.items()}
+        )
+
+    def answer(self) -> DataFrame:
+        counted = self._planned.counted()
+        if counted is not None:
+            rows = scan.count(self._tables[counted].snapshot)
+            return _one_row(self._spark, self._planned.schema, rows)
+        return self._query.answer(
+            {
+                number: table.bound(self._spark, self._reads.get(number, ()))
+                for number, table in self._tables.items()
+            }
+        )
+
+    def scans(self) -> list[Scanned]:
+        found = []
+        for number, table in self._tables.items():
+            wanted = table.wanted(self._reads.get(number, ()))
+            name = names.dotted(self._query.relations[number].name)
+            version = table.snapshot.at.version
+            found.append(Scanned(name, version, wanted.columns or (), wanted.filter, wanted.limit))
+        return found
 
 
 @dataclass(frozen=True)
@@ -91,15 +150,15 @@ class Pinned:
 
         No row of the answer depends on the others, which are null.
         """
-        needed = {name for read in reads for name in read.columns}
-        columns = tuple(name for name in self.schema.names if name in needed)
+        wanted = self.wanted(reads)
+        needed = wanted.columns or ()
         if not reads:
             rows = spark.range(0)
-        elif not columns:
+        elif not needed:
             rows = spark.range(scan.count(self.snapshot))
         else:
-            rows = _few_or_all(spark, Scan.of(self.snapshot, self._wanted(columns, reads)))
-        if len(columns) == len(self.schema):
+            rows = _few_or_all(spark, Scan.of(self.snapshot, wanted))
+        if len(needed) == len(self.schema):
             return rows
         return rows.select(
             *(
@@ -110,11 +169,13 @@ class Pinned:
             )
         )
 
-    def _wanted(self, columns: tuple[str, ...], reads: Sequence[Read]) -> Wanted:
+    def wanted(self, reads: Sequence[Read]) -> Wanted:
+        """What one scan has to bring for all of the reads."""
+        needed = {name for read in reads for name in read.columns}
         limits = [read.limit for read in reads]
         return Wanted(
-            columns=columns,
-            filter=either(translate(read.conditions) for read in reads),
+            columns=tuple(name for name in self.schema.names if name in needed),
+            filter=either([translate(read.conditions) for read in reads] or [None]),
             limit=limits[0] if len(limits) == 1 else None,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard.errors import InvalidInputError
 from tiltyard.spark.options import Options
+from tiltyard.spark.plans import conditions_of, shows_plans
+from tiltyard.spark.predicates import translate
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.target import Target
 from tiltyard.spark.types import wire_schema
@@ -67,8 +70,23 @@ def table(
         **options,
     }
     chosen = Options({key: value for key, value in given.items() if value is not None})
-    rows = frame(spark, Scan.plan(Target.parse(chosen), chosen))
-    return rows if where is None else rows.where(where)
+    planned = Scan.plan(Target.parse(chosen), chosen)
+    if where is None:
+        return frame(spark, planned)
+    return frame(spark, _narrowed(spark, planned, where)).where(where)
+
+
+def _narrowed(spark: SparkSession, planned: Scan, where: str) -> Scan:
+    """A scan that leaves out what a condition of Spark's does. The first rows, or the best, are
+    those of the whole table; and Spark Connect does not show what it makes of a condition."""
+    if not planned.wanted.is_divisible or not shows_plans(spark):
+        return planned
+    types = scan.schema_of(planned.snapshot, planned.wanted)
+    conditions = conditions_of(spark, planned.schema, types, where)
+    found = "false" if conditions is None else translate(conditions)
+    filters = [f"({each})" for each in (planned.wanted.filter, found) if each is not None]
+    wanted = replace(planned.wanted, filter=" AND ".join(filters) or None)
+    return replace(planned, wanted=wanted)
 
 
 def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
