@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from tiltyard.errors import InvalidInputError
 from tiltyard.spark.options import Options
-from tiltyard.spark.scan import ROWS_PER_BATCH, Scan, pin
+from tiltyard.spark.scan import READ_OPTIONS, ROWS_PER_BATCH, Scan, pin
 from tiltyard.spark.target import TARGET_OPTIONS, Target
 from tiltyard.spark.types import to_spark_schema
 from tiltyard.tables.changes import CHANGE_FIELDS
@@ -50,6 +50,12 @@ class Choices:
 
     @classmethod
     def parse(cls, options: Options) -> Choices:
+        for name in sorted(READ_OPTIONS - STREAM_OPTIONS):
+            if name in options:
+                raise InvalidInputError(
+                    f"option {name!r} has no meaning in a stream",
+                    hint="a stream brings every row of every version; filter its DataFrame",
+                )
         options.refuse_unknown(STREAM_OPTIONS)
         columns = options.names("columns")
         chosen = cls(
