@@ -30,6 +30,9 @@ class Files(Protocol):
         it; NotThere if `base` is gone.
         """
 
+    def rewrite(self, location: str, rewrite: Any, base: int, nonce: str) -> int:
+        """Take rows out of the version `base` and put others in: LostRaceError, NotThere."""
+
     def discard(self, staged: Any) -> None:
         """Remove staged files that no version can come to refer to."""
 

@@ -129,8 +129,8 @@ class Writing:
         """Make the one commit. `rows` are in files already, so no try can be repeated from here.
 
         An overwrite is a compare-and-swap on the version that was there at the beginning. An append
-        goes well with others, unless `expected_version` makes it a compare-and-swap too. Its files
-        stay where they are then, for another try or for `abandon`.
+        goes well with others. With `expected_version` either is a compare-and-swap on that one,
+        and the files stay where they are, for another try or for `abandon`.
         """
         if pending.is_done:
             self._files.discard(self._files.stage(pending.table.location, rows, 0))
@@ -139,9 +139,27 @@ class Writing:
             return self._create(pending, rows)
         self._must_be_as_seen(pending)
         if pending.mode is WriteMode.OVERWRITE:
-            version = self._overwrite(pending, rows)
+            version = self._overwrite(pending, rows, expected_version)
         else:
             version = self._append(pending, rows, expected_version)
+        self._must_be_as_seen(pending)  # Guard C
+        return Created(pending.table, version)
+
+    def rewrite(self, pending: PendingWrite, rewrite: Any) -> Created:
+        """Make the one commit of rows that go, and others that come instead.
+
+        Nothing is removed if it is refused: the files are noted, and swept by whoever wrote them.
+        """
+        self._must_be_as_seen(pending)
+        try:
+            version = self._files.rewrite(
+                pending.table.location,
+                rewrite,
+                pending.read_version,
+                self._world.token(marker.NONCE_DIGITS),
+            )
+        except (NotThere, LostRaceError) as lost:
+            raise self._changed(pending) from lost
         self._must_be_as_seen(pending)  # Guard C
         return Created(pending.table, version)
 
@@ -160,16 +178,17 @@ class Writing:
                 f"table {names.display(pending.id)} was created by another meanwhile", hint=AGAIN
             ) from lost
 
-    def _overwrite(self, pending: PendingWrite, rows: Any) -> int:
-        location, seen = pending.table.location, pending.read_version
+    def _overwrite(self, pending: PendingWrite, rows: Any, expected_version: int | None) -> int:
+        seen = expected_version or pending.read_version
         try:
-            staged = self._files.stage(location, rows, seen)
+            staged = self._files.stage(pending.table.location, rows, seen)
         except NotThere as gone:
             raise self._changed(pending) from gone
         try:
             return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
-            self._files.discard(staged)
+            if expected_version is None:
+                self._files.discard(staged)
             raise self._changed(pending) from lost
 
     def _append(self, pending: PendingWrite, rows: Any, expected_version: int | None) -> int:

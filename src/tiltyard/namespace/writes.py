@@ -22,6 +22,7 @@ from tiltyard.namespace.rooms import Rooms
 from tiltyard.tables import describe
 from tiltyard.tables.fragments import Written, abandon, file_names
 from tiltyard.tables.ipc import check_schema
+from tiltyard.tables.rewrites import Rewrite
 from tiltyard.tables.schema import as_stored
 
 
@@ -68,8 +69,8 @@ class WriteOperations(Rooms):
 
         `schema` is that of the rows. An append lets other changes of rows come first, an overwrite
         is refused if any did: ConcurrentModificationError, and its files are removed. With
-        `expected_version` an append is refused too, unless that is the latest version; then the
-        files stay, to finish again or to abandon.
+        `expected_version` either is refused unless that is the latest version; then the files
+        stay, to finish again or to abandon.
         """
         check_schema(schema)
         written = Written(
@@ -85,6 +86,14 @@ class WriteOperations(Rooms):
             if not written.is_staged:  # no commit was tried, and none will be
                 discard(self._store, written.files)
             raise
+
+    @says("rewrite rows of table")
+    def finish_rewrite(self, pending: PendingWrite, rewrite: Rewrite) -> Created:
+        """Make the one commit of a rewrite: of `tables.rewrites.delete_rows` and new fragments.
+
+        ConcurrentModificationError if another touched the same rows first, or, for a merge, any.
+        """
+        return self._writing.rewrite(pending, rewrite)
 
     @says("abandon writing table")
     def abandon_write(self, pending: PendingWrite, fragments: Sequence[str]) -> bool:

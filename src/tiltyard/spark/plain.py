@@ -87,7 +87,8 @@ class Directory:
         nonce = WORLD.token(12)
         try:
             if pending.replaces and not pending.evolves:
-                staged = self._files.stage(self._location, rows, pending.read_version)
+                base = expected_version or pending.read_version
+                staged = self._files.stage(self._location, rows, base)
                 return self._files.commit(staged, nonce)
             return self._files.append(
                 self._location, rows, pending.read_version, nonce, expected_version

@@ -107,6 +107,16 @@ class Writer(DataSourceArrowWriter):
 
     @property
     def pending(self) -> PendingWrite | PlainWrite:
+        """The write, as it began."""
+        return self._pending
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The rows as they are stored."""
+        return self._columns.schema
+
+    @property
+    def pending(self) -> PendingWrite | PlainWrite:
         return self._pending
 
     @property

@@ -11,7 +11,9 @@ import pyarrow as pa
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
+from tiltyard.tables import rewrites
 from tiltyard.tables.fragments import Written, must_still_fit, renumbered, widened
+from tiltyard.tables.rewrites import Rewrite
 
 FENCE = "fence"
 NONCE = "tiltyard.nonce"
@@ -61,6 +63,10 @@ class LanceFiles:
             raise
         must_still_fit(before, landed)
         return landed.version
+
+    def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
+        onto = self._open(location, base)
+        return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
 
     def _add(
         self,
