@@ -115,15 +115,6 @@ class Writer(DataSourceArrowWriter):
         """The rows as they are stored."""
         return self._columns.schema
 
-    @property
-    def pending(self) -> PendingWrite | PlainWrite:
-        return self._pending
-
-    @property
-    def schema(self) -> pa.Schema:
-        """What the rows are stored as."""
-        return self._columns.schema
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """On an executor: one task's rows, in files of their own."""
         if self._pending.is_done:
