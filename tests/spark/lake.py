@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tiltyard
 from tiltyard import names
+from tiltyard.spark.options import Options
+from tiltyard.spark.scan import Scan
+from tiltyard.spark.target import Target
 
 
 class Lake:
@@ -50,6 +53,11 @@ class Lake:
         """Through the data source."""
         reader = self.spark.read.format("tiltyard").option("root", self.root)
         return reader.options(**options).load(name)
+
+    def plan(self, name: str, **options: Any) -> Scan:
+        """What the data source does on the driver, without a Spark between."""
+        given = Options({"root": self.root, "table": name, **options})
+        return Scan.plan(Target.parse(given), given)
 
     def _prepare(self, name: str) -> Sequence[str]:
         identifier = names.parse_dotted(name)

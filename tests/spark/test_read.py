@@ -17,6 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from tests.spark.lake import Lake
+from tiltyard.errors import TiltyardError
+from tiltyard.spark.options import Options
+from tiltyard.spark.scan import Scan
+from tiltyard.spark.target import Target
 
 PEOPLE = {
     "id": list(range(100)),
@@ -114,14 +118,10 @@ def test_a_partition_holds_so_many_fragments(lake: Lake) -> None:
 def test_batches_are_as_small_as_wanted(lake: Lake) -> None:
     lake.put("people", PEOPLE)
 
-    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.record_batch({"size": [batch.num_rows]})
+    planned = lake.plan("people", batch_size=30)
+    (piece,) = planned.pieces()
 
-    rows = lake.load("people", batch_size=30, num_partitions=1)
-
-    assert rows.count() == 100
-    assert max(row.size for row in rows.mapInArrow(sizes, "size long").collect()) <= 100
+    assert [batch.num_rows for batch in planned.read(piece)] == [30, 30, 30, 10]
 
 
 # ---------------------------------------------------------------- versions
@@ -168,8 +168,8 @@ def test_a_version_that_is_not_there_is_told(
 ) -> None:
     _history(lake)
 
-    with pytest.raises(PySparkException, match=said):
-        lake.load("people", **options)
+    with pytest.raises(TiltyardError, match=said):
+        lake.plan("people", **options)
 
 
 def test_a_relation_stays_at_the_version_it_was_made_of(lake: Lake) -> None:
@@ -192,8 +192,8 @@ def test_a_table_that_is_dropped_meanwhile_is_read_to_its_end(lake: Lake) -> Non
     lake.catalog.drop_table(api.DropTableRequest(id=["people"]))
 
     assert _ids(rows) == [1, 2]
-    with pytest.raises(PySparkException, match="'people'"):
-        lake.load("people")
+    with pytest.raises(TiltyardError, match="'people'"):
+        lake.plan("people")
 
 
 # ---------------------------------------------------------------- searches
@@ -243,15 +243,22 @@ def test_a_wrong_option_is_told_before_anything_runs(
 ) -> None:
     lake.put("people", {"id": [1]})
 
-    with pytest.raises(PySparkException, match=said):
-        lake.load("people", **options)
+    with pytest.raises(TiltyardError, match=said):
+        lake.plan("people", **options)
+
+
+def test_what_is_wrong_is_told_by_spark_in_our_words(lake: Lake) -> None:
+    lake.put("people", {"id": [1]})
+
+    with pytest.raises(PySparkException, match="did you mean 'columns'"):
+        lake.load("people", colums="id")
 
 
 def test_what_is_not_there_is_told(lake: Lake, tmp_path: Path) -> None:
-    with pytest.raises(PySparkException, match="'people'"):
-        lake.load("people")
-    with pytest.raises(PySparkException, match="there is no Lance table at"):
-        lake.spark.read.format("tiltyard").load(str(tmp_path / "none.lance"))
+    with pytest.raises(TiltyardError, match="'people'"):
+        lake.plan("people")
+    with pytest.raises(TiltyardError, match="there is no Lance table at"):
+        Scan.plan(Target(path=str(tmp_path / "none.lance")), Options({}))
 
 
 def test_a_schema_of_the_readers_own_is_refused(lake: Lake) -> None:
@@ -267,8 +274,8 @@ def test_a_type_that_spark_can_not_hold_is_refused_by_its_column(lake: Lake) -> 
     wide = pa.array([None], pa.decimal256(60, 2))
     lake.put("people", pa.table({"id": [1], "wide": wide}))
 
-    with pytest.raises(PySparkException, match="'wide'"):
-        lake.load("people")
+    with pytest.raises(TiltyardError, match="'wide'"):
+        lake.plan("people")
     assert _ids(lake.load("people", columns="id")) == [1]
 
 

@@ -6,11 +6,12 @@ SELECT * FROM tiltyard_tables('s3://bucket/lake')
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import lance_namespace as api
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
+from pyspark.sql.udtf import UserDefinedTableFunction
 
 from tiltyard import names
 from tiltyard.namespace import DirectoryNamespace
@@ -74,4 +75,5 @@ FUNCTIONS: dict[str, tuple[type, str]] = {
 
 def register_functions(spark: SparkSession) -> None:
     for name, (function, columns) in FUNCTIONS.items():
-        spark.udtf.register(name, udtf(function, returnType=columns))
+        made = udtf(function, returnType=columns)
+        spark.udtf.register(name, cast(UserDefinedTableFunction, made))

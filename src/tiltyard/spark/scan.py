@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +14,13 @@ from pyspark.sql.types import StructType
 from tiltyard.errors import InvalidInputError
 from tiltyard.spark.options import Options
 from tiltyard.spark.target import TARGET_OPTIONS, Target
-from tiltyard.spark.types import bytes_of, to_spark_batch, to_spark_schema, wire_schema
+from tiltyard.spark.types import (
+    bytes_of,
+    check_schema,
+    to_spark_batch,
+    to_spark_schema,
+    wire_schema,
+)
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Piece, Snapshot, Wanted
@@ -82,6 +89,22 @@ class Scan:
         width = ROW_BYTES + sum(bytes_of(field.type) for field in arrow)
         return cls(snapshot, wanted, schema, width, num_partitions, fragments_per_partition)
 
+    @classmethod
+    def as_given(cls, schema: StructType, target: Target, options: Options) -> Scan:
+        """A scan for a schema that Spark got elsewhere: of `SELECT ... FROM t WITH (...)`, of
+        `read.schema(...)`. Spark then asks anew for each use, so the version has to be named."""
+        options.refuse_unknown(READ_OPTIONS)
+        if options.text("version") is None or options.text("columns") is not None:
+            raise InvalidInputError(
+                "a Lance table has a schema of its own",
+                hint="read without a schema, and choose by 'columns'; or name the version, so "
+                "that every use of the schema reads the same",
+            )
+        columns = {"columns": json.dumps(schema.names)}
+        planned = cls.plan(target, Options({**options, **columns}))
+        check_schema(schema, planned.schema)
+        return replace(planned, schema=schema)
+
     def pieces(self, cores: int | None = None) -> list[Piece]:
         """The partitions: as asked for, else enough for every core."""
         if self.fragments_per_partition is not None and self.wanted.is_divisible:
@@ -107,7 +130,7 @@ class Reader(DataSourceReader):
     def __init__(self, planned: Scan) -> None:
         self._scan = planned
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         return [InputPartition(piece) for piece in self._scan.pieces()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

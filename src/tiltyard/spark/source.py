@@ -17,7 +17,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tiltyard.errors import InvalidInputError
 from tiltyard.spark.options import Options
 from tiltyard.spark.target import Target
 
@@ -51,14 +50,11 @@ class TiltyardSource(DataSource):
         return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from tiltyard.spark.scan import READ_OPTIONS, Reader
+        from tiltyard.spark.scan import Reader, Scan
 
         if self._scan is None:
-            self._given().refuse_unknown(READ_OPTIONS)
-            raise InvalidInputError(
-                "a Lance table has a schema of its own",
-                hint="read without a schema, choose by 'columns', and cast afterwards",
-            )
+            options = self._given()
+            self._scan = Scan.as_given(schema, Target.parse(options), options)
         return Reader(self._scan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

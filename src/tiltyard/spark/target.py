@@ -18,6 +18,8 @@ PROPERTIES = frozenset(each.name for each in fields(Settings)) - {"storage"}
 # What says which table is meant and how to reach it, whatever is done with it then.
 TARGET_OPTIONS = PROPERTIES | {"path", "table"}
 
+_OF_CREATE_TABLE = "option."  # how Spark hands over the options of CREATE TABLE, that one time
+
 
 @dataclass(frozen=True)
 class Target:
@@ -34,11 +36,12 @@ class Target:
     @classmethod
     def parse(cls, options: Options) -> Target:
         """Take the table out of the options. Names are checked, nothing is opened."""
-        if not options:
+        if not options or any(name.startswith(_OF_CREATE_TABLE) for name in options):
             raise InvalidInputError(
-                "no options arrived, so nothing says which table is meant",
-                hint="Spark hands no options of CREATE TABLE to a Python source: use CREATE "
-                "TEMPORARY VIEW, tiltyard.spark.attach(), or SELECT ... FROM t WITH (...)",
+                "a table of Spark's own catalog keeps no options for a Python source, so nothing "
+                "would say which table is meant",
+                hint="use CREATE TEMPORARY VIEW, tiltyard.spark.attach(), or SELECT ... FROM t "
+                "WITH (...)",
             )
         table, path = options.text("table"), options.text("path")
         storage = {

@@ -134,6 +134,17 @@ def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def check_schema(given: spark.StructType, found: spark.StructType) -> None:
+    """Refuse a schema that is not the table's; it may allow nulls where the table does not."""
+    for mine, theirs in zip(given.fields, found.fields, strict=True):
+        if not _same(mine.dataType, theirs.dataType) or theirs.nullable > mine.nullable:
+            raise TableSchemaValidationError(
+                f"column {mine.name!r} is {mine.dataType.simpleString()}, "
+                f"and in the table {theirs.dataType.simpleString()}"
+                + (", where it can be null" if theirs.nullable else "")
+            )
+
+
 def bytes_of(kind: pa.DataType) -> int:
     """About how much room a value takes, for estimates: texts and lists are guessed as Spark does,
     but the length of a vector is known."""
@@ -146,7 +157,7 @@ def bytes_of(kind: pa.DataType) -> int:
     if kind.num_fields:
         return sum(bytes_of(kind.field(at).type) for at in range(kind.num_fields))
     try:
-        return max(1, kind.bit_width // 8)
+        return max(1, int(kind.bit_width) // 8)
     except ValueError:  # of any length
         return 20
 

@@ -72,9 +72,7 @@ class At:
 
     def _number_at(self, latest: lance.LanceDataset) -> int:
         assert self.as_of is not None
-        # pylance tells times without a zone, meant in the machine's own.
-        moment = self.as_of.timestamp()
-        found = [v["version"] for v in latest.versions() if v["timestamp"].timestamp() <= moment]
+        found = [number for number, when in _times(latest) if when <= self.as_of]
         if not found:
             raise TableVersionNotFoundError(f"the table has no version as old as {self.as_of}")
         return max(found)
@@ -128,10 +126,20 @@ def history(access: Lance, table: Table) -> list[Version]:
     return [
         Version(
             each["version"],
-            each["timestamp"].astimezone(UTC),
+            _utc(each["timestamp"]),
             int(each["metadata"]["total_rows"]),
             int(each["metadata"]["total_fragments"]),
             int(each["metadata"]["total_files_size"]),
         )
         for each in open_at(access, table).versions()
     ]
+
+
+def _times(dataset: lance.LanceDataset) -> list[tuple[int, datetime]]:
+    return [(each["version"], _utc(each["timestamp"])) for each in dataset.versions()]
+
+
+def _utc(when: object) -> datetime:
+    """pylance tells times without a zone, meant in the machine's own."""
+    assert isinstance(when, datetime)
+    return when.astimezone(UTC)

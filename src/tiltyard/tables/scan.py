@@ -77,8 +77,8 @@ class Wanted:
     batch_size: int | None = None
     with_row_id: bool = False
     with_row_address: bool = False
-    nearest: Mapping[str, Any] | None = None
-    full_text: str | Mapping[str, Any] | None = None
+    nearest: dict[str, Any] | None = None
+    full_text: str | dict[str, Any] | None = None
 
     @property
     def is_search(self) -> bool:
@@ -106,7 +106,7 @@ class Wanted:
             batch_size=self.batch_size,
             with_row_id=self.with_row_id,
             with_row_address=self.with_row_address,
-            nearest=None if self.nearest is None else dict(self.nearest),
+            nearest=self.nearest,
             full_text_query=self.full_text,
             prefilter=self.is_search or None,  # the best of those that pass, not the reverse
             blob_handling="all_binary",
