@@ -7,10 +7,22 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from tiltyard.errors import TableSchemaValidationError
-from tiltyard.spark.types import to_arrow_schema
+from tiltyard.spark.types import to_arrow_schema, to_spark_schema
 
 
 @dataclass(frozen=True)
@@ -43,10 +55,9 @@ def for_replacing(given: StructType, table: pa.Schema, *, case_sensitive: bool) 
     a vector does not become an array."""
     _must_have_columns(given)
     _must_be_distinct(given.names, ignoring_case=False)
-    known = _Names(table.names, case_sensitive)
     fields = []
     for field in given.fields:
-        own = known.find(field.name)
+        own = find(field.name, table.names, case_sensitive=case_sensitive)
         kept = None if own is None else _as_it_was(field, table.field(own))
         fields.append(kept or to_arrow_schema(_nullable(StructType([field]))).field(0))
     return Columns(pa.schema(fields, metadata=table.metadata), tuple(given.names))
@@ -63,24 +74,31 @@ def _as_it_was(field: StructField, own: pa.Field) -> pa.Field | None:
 
 
 def for_adding(
-    given: StructType, table: pa.Schema, *, merge: bool, case_sensitive: bool
+    given: StructType,
+    table: pa.Schema,
+    *,
+    merge: bool,
+    case_sensitive: bool,
+    partial: bool = False,
 ) -> Columns:
     """Rows for a table that exists: its columns, in its types.
 
-    With `merge` new columns are added to the table, and those that are missing are null.
+    With `merge` new columns are added to the table, and those that are missing are null. Rows that
+    are `partial` have whatever columns they have.
     """
     _must_have_columns(given)
     _must_be_distinct(given.names, ignoring_case=not case_sensitive)
-    known = _Names(table.names, case_sensitive)
     sources = {}
     adds = []
     for field in given.fields:
-        own = known.find(field.name)
+        own = find(field.name, table.names, case_sensitive=case_sensitive)
         if own is None:
             adds.append(field.name)
-        sources[own or field.name] = field
-    missing = [field for field in table if field.name not in sources]
-    _refuse_missing(missing, merge)
+            sources[field.name] = field
+        else:
+            sources[own] = _widened(field, table.field(own))
+    if not partial:
+        _refuse_missing([field for field in table if field.name not in sources], merge)
     if adds and not merge:
         raise TableSchemaValidationError(
             f"the table has no column {adds[0]!r}",
@@ -97,29 +115,33 @@ def for_adding(
     return Columns(schema, tuple(sources[name].name for name in schema.names), tuple(adds))
 
 
-class _Names:
-    """A table's columns, found by their names in any case, unless case counts."""
-
-    def __init__(self, names: Sequence[str], case_sensitive: bool) -> None:
-        self._names = names
-        self._case_sensitive = case_sensitive
-
-    def find(self, name: str) -> str | None:
-        if name in self._names:
-            return name
-        if self._case_sensitive:
-            return None
-        alike = [each for each in self._names if each.lower() == name.lower()]
-        if len(alike) > 1:
-            raise TableSchemaValidationError(
-                f"column {name!r} may be any of {', '.join(map(repr, alike))}",
-                hint="write it as the table does",
-            )
-        return alike[0] if alike else None
+def find(name: str, known: Sequence[str], *, case_sensitive: bool) -> str | None:
+    """The column that a name means, in any case unless case counts."""
+    if name in known or case_sensitive:
+        return name if name in known else None
+    alike = [each for each in known if each.lower() == name.lower()]
+    if len(alike) > 1:
+        raise TableSchemaValidationError(
+            f"column {name!r} may be any of {', '.join(map(repr, alike))}",
+            hint="write it as the table does",
+        )
+    return alike[0] if alike else None
 
 
 def _renamed(field: StructField, name: str) -> StructField:
     return StructField(name, field.dataType, field.nullable, field.metadata)
+
+
+_WIDER = ((ByteType, ShortType, IntegerType, LongType), (FloatType, DoubleType))
+
+
+def _widened(field: StructField, own: pa.Field) -> StructField:
+    """A number for a wider column of the table goes in as it is, as in Spark's own tables."""
+    wanted = to_spark_schema(pa.schema([own])).fields[0].dataType
+    for kinds in _WIDER:
+        if isinstance(wanted, kinds) and type(field.dataType) in kinds[: kinds.index(type(wanted))]:
+            return StructField(field.name, wanted, field.nullable, field.metadata)
+    return field
 
 
 def _refuse_missing(missing: Sequence[pa.Field], merge: bool) -> None:
