@@ -10,8 +10,9 @@ Only a classic session has a JVM to talk to.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ _PLANNING = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
 }
 _RELATION = "tiltyard.relation"
+
+SQL = "org.apache.spark.sql"
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,9 @@ class Query:
 
     def __init__(self, spark: SparkSession, text: str, args: Any = None) -> None:
         self._spark = spark
-        self._jvm = jvm_of(spark)
-        self._catalyst = self._jvm.org.apache.spark.sql.catalyst
+        self._java = java_of(spark)
         self.relations: list[Relation] = []
-        plan = self._catalyst.analysis.CTESubstitution.apply(self._parse(text, args))
+        plan = self._java.sql("catalyst.analysis.CTESubstitution").apply(self._parse(text, args))
         self._fill = self._plan(plan) or (lambda bound: plan)
 
     # -- parsing
@@ -72,40 +74,18 @@ class Query:
     def _parse(self, text: str, args: Any) -> Java:
         session = self._spark._jsparkSession
         parser = session.sessionState().sqlParser()
-        parameters = self._catalyst.parser
-        if args:
-            values = {
-                name: session.expression(lit(value)._jc)
-                for name, value in (args.items() if isinstance(args, Mapping) else enumerate(args))
-            }
-            context = (
-                parameters.NamedParameterContext(self._jvm.PythonUtils.toScalaMap(values))
-                if isinstance(args, Mapping)
-                else parameters.PositionalParameterContext(self._seq(values.values()))
-            )
-            plan = parser.parsePlanWithParameters(text, context)
+        _check_is_query(parser, text)
+        if not args:
+            return parser.parsePlan(text)
+        if isinstance(args, Mapping):
+            values = {name: session.expression(lit(value)._jc) for name, value in args.items()}
+            named = self._java.sql("catalyst.parser.NamedParameterContext")
+            context = named(self._java.map(values))
         else:
-            plan = parser.parsePlan(text)
-        self._refuse_statements(parser, text, plan, bool(args))
-        return plan
-
-    def _refuse_statements(self, parser: Java, text: str, plan: Java, has_args: bool) -> None:
-        for node in (plan, *_each(plan.children())):
-            if self._is(node, "plans.logical.Command") or self._is(
-                node, "plans.logical.ParsedStatement"
-            ):
-                raise self._not_a_query(node)
-        if not has_args:
-            try:
-                parser.parseQuery(text)
-            except PySparkException as error:
-                raise self._not_a_query(plan) from error
-
-    def _not_a_query(self, node: Java) -> InvalidInputError:
-        return InvalidInputError(
-            f"sql() answers queries, and this is something else: {_kind(node)}",
-            hint="a table is written by DataFrame.write, and changed by tiltyard.spark's functions",
-        )
+            listed = [session.expression(lit(value)._jc) for value in args]
+            positional = self._java.sql("catalyst.parser.PositionalParameterContext")
+            context = positional(self._java.seq(listed))
+        return parser.parsePlanWithParameters(text, context)
 
     # -- finding the tables
 
@@ -140,7 +120,7 @@ class Query:
             if not any(parts):
                 return made
             return made.withNewChildren(
-                self._seq(
+                self._java.seq(
                     child if part is None else part(bound)
                     for child, part in zip(children, parts, strict=True)
                 )
@@ -156,9 +136,8 @@ class Query:
             return None
 
         def build(bound: Bound) -> Java:
-            made = self._spark.sparkContext._gateway.new_array(  # type: ignore[union-attr]
-                self._jvm.java.lang.Object, len(values)
-            )
+            gateway: Any = self._spark.sparkContext._gateway
+            made = gateway.new_array(self._java("java.lang.Object"), len(values))
             for at, (value, part) in enumerate(zip(values, parts, strict=True)):
                 made[at] = value if part is None else part(bound)
             return node.makeCopy(made)
@@ -168,16 +147,17 @@ class Query:
     def _field(self, value: Java) -> Builder | None:
         if not hasattr(value, "getClass"):  # a text or a number, which py4j turns into Python's
             return None
-        if self._is(value, "expressions.Expression"):
+        if self._is(value, "Expression"):
             return self._expression(value)
-        if _is_instance(self._jvm, value, "scala.Option"):
+        if self._java.is_a(value, "scala.Option"):
             inside = self._field(value.get()) if value.nonEmpty() else None
-            return None if inside is None else lambda bound: self._jvm.scala.Some(inside(bound))
-        if _is_instance(self._jvm, value, "scala.collection.immutable.Seq"):
+            some = self._java("scala.Some")
+            return None if inside is None else lambda bound: some(inside(bound))
+        if self._java.is_a(value, "scala.collection.immutable.Seq"):
             values = list(_each(value))
             parts = [self._field(each) for each in values]
             if any(parts):
-                return lambda bound: self._seq(
+                return lambda bound: self._java.seq(
                     each if part is None else part(bound)
                     for each, part in zip(values, parts, strict=True)
                 )
@@ -185,7 +165,7 @@ class Query:
 
     def _expression(self, node: Java) -> Builder | None:
         plan = None
-        if self._is(node, "expressions.PlanExpression"):
+        if self._is(node, "PlanExpression"):
             plan = self._plan(node.plan())
         inside = None if plan is None else (lambda bound: node.withNewPlan(plan(bound)))
         return self._rebuilding(
@@ -209,33 +189,41 @@ class Query:
         session = _planning_session(self._spark)
         stubs = {
             number: self._aliased(
-                number, _stub(self._jvm, session, number, schema).queryExecution().analyzed()
+                number, _stub(self._java, session, number, schema).queryExecution().analyzed()
             )
             for number, schema in schemas.items()
         }
         return Planned(self._rows(session, self._fill(stubs)).queryExecution())
 
     def _rows(self, session: Java, plan: Java) -> Java:
-        return self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+        return self._java.sql("classic.Dataset").ofRows(session, plan)
 
     def _aliased(self, number: int, plan: Java) -> Java:
         """Under the name that the query knows it by, so that `a.b.c.column` is found too."""
         *above, name = self.relations[number].name
-        alias = self._catalyst.AliasIdentifier(name, self._seq(above))
-        return self._catalyst.plans.logical.SubqueryAlias(alias, plan)
-
-    def _seq(self, values: Any) -> Java:
-        return self._jvm.PythonUtils.toSeq(list(values))
+        alias = self._java.sql("catalyst.AliasIdentifier")(name, self._java.seq(above))
+        return self._java.sql("catalyst.plans.logical.SubqueryAlias")(alias, plan)
 
     def _is(self, value: Java, name: str) -> bool:
-        return _is_instance(self._jvm, value, f"org.apache.spark.sql.catalyst.{name}")
+        return self._java.is_a(value, f"{SQL}.catalyst.expressions.{name}")
+
+
+def _check_is_query(parser: Java, text: str) -> None:
+    try:
+        parser.parseQuery(text)
+    except PySparkException as error:
+        statement = parser.parsePlan(text)  # if it is nothing at all, Spark says so here
+        raise InvalidInputError(
+            f"sql() answers queries, and this is something else: {_kind(statement)}",
+            hint="a table is written by DataFrame.write, and changed by tiltyard.spark's functions",
+        ) from error
 
 
 def conditions_of(
     spark: SparkSession, schema: StructType, types: pa.Schema, where: str
 ) -> tuple[Expression, ...] | None:
     """A condition as Spark understands it, in parts that must all hold; None: it never does."""
-    stub = _stub(jvm_of(spark), _planning_session(spark), 0, schema)
+    stub = _stub(java_of(spark), _planning_session(spark), 0, schema)
     reads = Planned(stub.where(where).queryExecution()).reads({0: types})
     return reads[0][0].conditions if reads else None
 
@@ -248,27 +236,22 @@ def _planning_session(spark: SparkSession) -> Java:
     return session
 
 
-def _stub(jvm: Java, session: Java, number: int, schema: StructType) -> Java:
+def _stub(java: _Java, session: Java, number: int, schema: StructType) -> Java:
     """A Parquet relation without files. In those everything may be null, so that no plan relies
     on a column which it does not read."""
-    sources, types = jvm.org.apache.spark.sql.execution.datasources, jvm.org.apache.spark.sql.types
-    nothing = jvm.scala.Option.empty()
-    files = sources.InMemoryFileIndex(
-        session,
-        jvm.PythonUtils.toSeq([]),
-        jvm.PythonUtils.toScalaMap({}),
-        nothing,
-        sources.FileStatusCache.getOrCreate(session),
-        nothing,
-        nothing,
+    sources = "execution.datasources"
+    nothing = java("scala.Option").empty()
+    cache = java.sql(f"{sources}.FileStatusCache").getOrCreate(session)
+    files = java.sql(f"{sources}.InMemoryFileIndex")(
+        session, java.seq([]), java.map({}), nothing, cache, nothing, nothing
     )
-    relation = sources.HadoopFsRelation(
+    relation = java.sql(f"{sources}.HadoopFsRelation")(
         files,
-        types.StructType(),
-        types.DataType.fromJson(schema.json()).asNullable(),
+        java.sql("types.StructType")(),
+        java.sql("types.DataType").fromJson(schema.json()).asNullable(),
         nothing,
-        sources.parquet.ParquetFileFormat(),
-        jvm.PythonUtils.toScalaMap({_RELATION: str(number)}),
+        java.sql(f"{sources}.parquet.ParquetFileFormat")(),
+        java.map({_RELATION: str(number)}),
         session,
     )
     return session.baseRelationToDataFrame(relation)
@@ -426,17 +409,43 @@ def shows_plans(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
-def jvm_of(spark: SparkSession) -> Java:
+class _Java:
+    """Classes of the JVM by their names, each looked up once: that takes a call for every dot."""
+
+    def __init__(self, jvm: Java) -> None:
+        self._jvm = jvm
+        self._found: dict[str, Java] = {}
+
+    def __call__(self, name: str) -> Java:
+        if name not in self._found:
+            self._found[name] = reduce(getattr, name.split("."), self._jvm)
+        return self._found[name]
+
+    def sql(self, name: str) -> Java:
+        return self(f"{SQL}.{name}")
+
+    def seq(self, values: Iterable[Java]) -> Java:
+        return self("PythonUtils").toSeq(list(values))
+
+    def map(self, values: Mapping[str, Java]) -> Java:
+        return self("PythonUtils").toScalaMap(dict(values))
+
+    def is_a(self, value: Java, name: str) -> bool:
+        return bool(self("py4j.reflection.TypeUtil").isInstanceOf(name, value))
+
+
+def java_of(spark: SparkSession) -> _Java:
     if not shows_plans(spark):
         raise UnsupportedOperationError(
             "sql() reads Spark's own plan, and Spark Connect shows none",
             hint="tiltyard.spark.attach(spark, root) makes views, which spark.sql() reads",
         )
-    return spark._jvm
+    return _known(spark._jvm)
 
 
-def _is_instance(jvm: Java, value: Java, name: str) -> bool:
-    return bool(jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
+@lru_cache(maxsize=4)
+def _known(jvm: Java) -> _Java:
+    return _Java(jvm)
 
 
 def _kind(node: Java) -> str:
@@ -457,4 +466,5 @@ def _name(relation: Java) -> tuple[str, ...]:
 
 
 def _options(relation: Java) -> dict[str, str]:
-    return dict(relation.options().asCaseSensitiveMap())
+    found = relation.options()
+    return {} if found.isEmpty() else dict(found.asCaseSensitiveMap())

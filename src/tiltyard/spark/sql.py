@@ -18,8 +18,7 @@ import lance_namespace as api
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, lit
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from tiltyard import names
 from tiltyard.errors import (
@@ -35,6 +34,7 @@ from tiltyard.spark.predicates import either, translate
 from tiltyard.spark.scan import Scan, at_of, pin
 from tiltyard.spark.table import FEW_ROWS, frame, read_few
 from tiltyard.spark.target import Target
+from tiltyard.spark.types import to_spark_schema
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Snapshot, Wanted
@@ -142,8 +142,8 @@ class Pinned:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Pinned:
-        planned = Scan.of(snapshot, Wanted())
-        return cls(snapshot, scan.schema_of(snapshot, Wanted()), planned.schema)
+        types = scan.schema_of(snapshot, Wanted())
+        return cls(snapshot, types, to_spark_schema(types))
 
     def bound(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """All columns of the table, and in those that the reads need what is in them.
@@ -152,21 +152,17 @@ class Pinned:
         """
         wanted = self.wanted(reads)
         needed = wanted.columns or ()
-        if not reads:
-            rows = spark.range(0)
-        elif not needed:
-            rows = spark.range(scan.count(self.snapshot))
+        if not needed:
+            rows = spark.range(scan.count(self.snapshot) if reads else 0).select()
         else:
             rows = _few_or_all(spark, Scan.of(self.snapshot, wanted))
-        if len(needed) == len(self.schema):
-            return rows
-        return rows.select(
-            *(
-                col(_quoted(field.name))
-                if field.name in needed
-                else lit(None).cast(field.dataType).alias(field.name)
-                for field in self.schema
-            )
+        return rows if len(needed) == len(self.schema) else rows.to(self._optional)
+
+    @property
+    def _optional(self) -> StructType:
+        """The schema, if every column may be missing."""
+        return StructType(
+            [StructField(each.name, each.dataType, True, each.metadata) for each in self.schema]
         )
 
     def wanted(self, reads: Sequence[Read]) -> Wanted:
