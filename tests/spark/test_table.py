@@ -100,6 +100,7 @@ def test_what_is_wanted_is_said_by_arguments(lake: Lake) -> None:
         return [row.id for row in rows.collect()]
 
     assert ids(where="age > 30 OR age IS NULL") == [2, 3]
+    assert ids(where="age IS NOT NULL", limit=2, columns=["id"]) == [1, 3]
     assert ids(filter="age > 30") == [3]
     assert ids(version=1) == [1]
     assert ids(as_of=old) == [1, 2]

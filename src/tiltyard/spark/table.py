@@ -25,9 +25,9 @@ from tiltyard.spark.plans import conditions_of, shows_plans
 from tiltyard.spark.predicates import translate
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.target import Target
-from tiltyard.spark.types import wire_schema
+from tiltyard.spark.types import ROW_ADDRESS, ROW_ID, quoted, to_spark_schema, wire_schema
 from tiltyard.tables import scan
-from tiltyard.tables.scan import Piece
+from tiltyard.tables.scan import Piece, Snapshot, Wanted
 
 # Up to here a table is read on the driver: that takes less than starting a task.
 FEW_ROWS = 10_000
@@ -55,8 +55,9 @@ def table(
 ) -> DataFrame:
     """Read a table by its dotted name in the catalog at `root`, or by the path of its directory.
 
-    `where` is a condition in Spark's SQL: what can be told exactly is left out by Lance before
-    it is sent, the rest by Spark. Other options are those of the data source.
+    `where` is a condition in Spark's SQL over any column: what can be told exactly is left out by
+    Lance before it is sent, the rest by Spark. A limit counts the rows that are left; of a search,
+    `where` chooses among what was found. Other options are those of the data source.
     """
     given = {
         "table" if root is not None else "path": name,
@@ -71,22 +72,42 @@ def table(
     }
     chosen = Options({key: value for key, value in given.items() if value is not None})
     planned = Scan.plan(Target.parse(chosen), chosen)
-    if where is None:
-        return frame(spark, planned)
-    return frame(spark, _narrowed(spark, planned, where)).where(where)
+    return frame(spark, planned) if where is None else _filtered(spark, planned, where)
 
 
-def _narrowed(spark: SparkSession, planned: Scan, where: str) -> Scan:
-    """A scan that leaves out what a condition of Spark's does. The first rows, or the best, are
-    those of the whole table; and Spark Connect does not show what it makes of a condition."""
-    if not planned.wanted.is_divisible or not shows_plans(spark):
-        return planned
-    types = scan.schema_of(planned.snapshot, planned.wanted)
-    conditions = conditions_of(spark, planned.schema, types, where)
+def _filtered(spark: SparkSession, planned: Scan, where: str) -> DataFrame:
+    if planned.wanted.is_search:  # the best rows are those of the whole table
+        return frame(spark, planned).where(where)
+    names, limit = planned.schema.names, planned.wanted.limit
+    wanted = replace(planned.wanted, limit=None)
+    if shows_plans(spark):  # with Spark Connect, `where` speaks of the columns that are wanted
+        wanted = _narrowed(spark, planned.snapshot, wanted, where)
+    scanned = Scan.of(
+        planned.snapshot, wanted, planned.num_partitions, planned.fragments_per_partition
+    )
+    rows = frame(spark, scanned).where(where).select(*map(quoted, names))
+    return rows if limit is None else rows.limit(limit)
+
+
+def _narrowed(spark: SparkSession, snapshot: Snapshot, wanted: Wanted, where: str) -> Wanted:
+    """What is wanted, and what a condition speaks of, without the rows that it leaves out."""
+    types = scan.schema_of(snapshot, replace(wanted, columns=None))
+    schema = to_spark_schema(types)
+    conditions = conditions_of(spark, schema, types, where)
     found = "false" if conditions is None else translate(conditions)
-    filters = [f"({each})" for each in (planned.wanted.filter, found) if each is not None]
-    wanted = replace(planned.wanted, filter=" AND ".join(filters) or None)
-    return replace(planned, wanted=wanted)
+    filters = [f"({each})" for each in (wanted.filter, found) if each is not None]
+    columns = wanted.columns
+    if columns is not None:
+        spoken_of = _columns_in(spark.createDataFrame([], schema).where(where))
+        columns = (*columns, *sorted(spoken_of - {*columns, ROW_ID, ROW_ADDRESS}))
+    return replace(wanted, columns=columns, filter=" AND ".join(filters) or None)
+
+
+def _columns_in(rows: DataFrame) -> set[str]:
+    """The columns that the condition of a frame speaks of."""
+    plan: Any = rows._jdf.queryExecution().analyzed()
+    found = plan.condition().references().toSeq()
+    return {found.apply(at).name() for at in range(found.size())}
 
 
 def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:

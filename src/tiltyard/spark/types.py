@@ -134,6 +134,11 @@ def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def quoted(name: str) -> str:
+    """A name as Spark's SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def check_schema(given: spark.StructType, found: spark.StructType) -> None:
     """Refuse a schema that is not the table's; it may allow nulls where the table does not."""
     for mine, theirs in zip(given.fields, found.fields, strict=True):

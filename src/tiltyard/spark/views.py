@@ -21,6 +21,7 @@ from tiltyard.spark.options import Options
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.table import frame
 from tiltyard.spark.target import Target
+from tiltyard.spark.types import quoted
 
 OPENING_THREADS = 8
 
@@ -57,8 +58,7 @@ def attach(
         if isinstance(planned, str):
             attached.append(Attached(name, view, None, planned))
             continue
-        quoted = view.replace("`", "``")
-        frame(spark, planned, few=False).createOrReplaceTempView(f"`{quoted}`")
+        frame(spark, planned, few=False).createOrReplaceTempView(quoted(view))
         attached.append(Attached(name, view, planned.snapshot.at.version))
     return attached
 
