@@ -140,11 +140,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Choices.parse(self._options)
 
     def _table(self) -> Snapshot:
-        """The table as it is now, or as it was when a query that is to end was started."""
-        at = At() if self._last is None else At(self._last)
-        table = pin(self._target, at)
-        assert table.at.version is not None
-        self._newest = table.at.version
+        """The table as it is now; a query that is to end sees no version that came since."""
+        table = pin(self._target, At())
+        newest = table.at.version or 0
+        self._newest = newest if self._last is None else min(newest, self._last)
         return table
 
     def _where_to_begin(self) -> Offset:
@@ -164,10 +163,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Offset.beginning(first, name)
 
     def _check(self, done: Offset, table: Snapshot) -> None:
-        if done.table != _name(table) or (self._last is None and done.version > self._newest):
+        newest = table.at.version or 0
+        if done.table != _name(table) or done.version > newest:
             raise InvalidTableStateError(
                 f"{self._target.name} is not the table that this stream has read: it had version "
-                f"{done.version}, and now there is another with version {self._newest}",
+                f"{done.version}, and now there is another with version {newest}",
                 hint="start a new query with a checkpoint of its own",
             )
 
