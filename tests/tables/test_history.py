@@ -15,7 +15,9 @@ import pytest
 from tiltyard.errors import TableSchemaValidationError
 from tiltyard.tables import changes, history
 from tiltyard.tables.changes import CHANGE_TYPE, COMMIT_VERSION
+from tiltyard.tables.describe import At
 from tiltyard.tables.history import Kind
+from tiltyard.tables.scan import Snapshot
 
 Row = tuple[Any, ...]
 
@@ -35,15 +37,19 @@ def upsert(dataset: lance.LanceDataset, data: pa.Table) -> None:
     merge.execute(data)
 
 
+def snapshot(dataset: lance.LanceDataset) -> Snapshot:
+    return Snapshot(dataset.uri, At(dataset.latest_version))
+
+
 def kinds(dataset: lance.LanceDataset) -> list[str]:
-    commits = history.read_commits(dataset, range(1, dataset.latest_version + 1))
+    commits = history.read_commits(snapshot(dataset), range(1, dataset.latest_version + 1))
     return [str(each.kind) for each in commits]
 
 
 def changes_of(dataset: lance.LanceDataset, *versions: int) -> list[dict[str, Any]]:
-    commits = history.read_commits(dataset, versions)
+    commits = history.read_commits(snapshot(dataset), versions)
     work = [each for several in changes.all_changes(commits) for each in several]
-    found = changes.read(dataset.checkout_version, work, ["id", "text"], with_changes=True)
+    found = changes.read(snapshot(dataset), work, ["id", "text"], with_changes=True)
     return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -116,9 +122,9 @@ def test_inserts_are_those_of_appends_and_of_upserts_that_found_nothing(tmp_path
     lance.write_dataset(rows(23), dataset, mode="append")
     dataset = lance.dataset(tmp_path / "t.lance")
 
-    commits = history.read_commits(dataset, range(2, dataset.version + 1))
+    commits = history.read_commits(snapshot(dataset), range(2, dataset.version + 1))
     work = [each for several in changes.inserts(commits) for each in several]
-    found = changes.read(dataset.checkout_version, work, ["id"])
+    found = changes.read(snapshot(dataset), work, ["id"])
 
     assert [each["id"] for batch in found for each in batch.to_pylist()] == [20, 21, 22, 23]
 
@@ -185,7 +191,7 @@ def test_appends_in_a_row_are_read_from_the_last_version_that_has_them_unmoved(
     lance.write_dataset(rows(9), dataset, mode="append")
     dataset = lance.dataset(tmp_path / "t.lance")
 
-    planned = changes.inserts(history.read_commits(dataset, range(2, 7)))
+    planned = changes.inserts(history.read_commits(snapshot(dataset), range(2, 7)))
 
     assert [[each.at for each in several] for several in planned] == [[4], [4], [4], [], [6]]
 
@@ -197,7 +203,7 @@ def test_a_version_that_was_cleaned_up_says_nothing(tmp_path: Path) -> None:
     dataset.delete("id = 1")
     dataset.cleanup_old_versions(older_than=timedelta(0))
 
-    first, second, third = history.read_commits(dataset, [1, 2, 3])
+    first, second, third = history.read_commits(snapshot(dataset), [1, 2, 3])
 
     assert (first.kind, second.kind, third.kind) == (Kind.GONE, Kind.GONE, Kind.DELETE)
     assert third.went is None
@@ -205,7 +211,7 @@ def test_a_version_that_was_cleaned_up_says_nothing(tmp_path: Path) -> None:
 
 def test_a_column_that_a_version_does_not_have_is_named(tmp_path: Path) -> None:
     dataset = create(tmp_path / "t.lance")
-    work = changes.inserts(history.read_commits(dataset, [1]))[0]
+    work = changes.inserts(history.read_commits(snapshot(dataset), [1]))[0]
 
     with pytest.raises(TableSchemaValidationError, match="version 1 has no column 'later'"):
-        list(changes.read(dataset.checkout_version, work, ["later"]))
+        list(changes.read(snapshot(dataset), work, ["later"]))

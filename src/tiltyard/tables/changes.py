@@ -7,8 +7,8 @@ rows that went are those of the version before whose addresses are no longer the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Any
@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 from lance.fragment import LanceFragment
 
 from tiltyard.catalog.pylance import FAILURES
-from tiltyard.errors import InternalError, TableSchemaValidationError, translate
+from tiltyard.errors import InternalError, TableSchemaValidationError
+from tiltyard.tables.describe import At
 from tiltyard.tables.history import Commit, Kind, name_of
+from tiltyard.tables.scan import Snapshot
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
@@ -34,8 +36,6 @@ _UPDATED = "_row_last_updated_at_version"
 _ROW_ID = "_rowid"
 _ADDRESS = "_rowaddr"
 _ADDRESSES_AT_ONCE = 4096
-
-Opens = Callable[[int], lance.LanceDataset]
 
 
 class Change(StrEnum):
@@ -129,24 +129,21 @@ def _readable_at(commits: Sequence[Commit]) -> list[int]:
 
 
 def read(
-    opens: Opens,
+    table: Snapshot,
     work: Iterable[Work],
     columns: Sequence[str],
     *,
     with_changes: bool = False,
     batch_size: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the work, in its order; if wanted with their changes, as two more columns.
-
-    `opens` opens a version of the table. Each is opened once.
-    """
-    table = _Table(opens, columns, batch_size)
-    for version, several in groupby(work, lambda each: each.version if with_changes else 0):
-        for batch, change in table.changes(list(several)):
-            if not with_changes:
-                yield batch
-            else:
-                yield _marked(batch, change, version)
+    """The rows of the work, in its order; if wanted with their changes, as two more columns."""
+    versions = _Versions(table, columns, batch_size)
+    try:
+        for version, several in groupby(work, lambda each: each.version if with_changes else 0):
+            for batch, change in versions.changes(list(several)):
+                yield _marked(batch, change, version) if with_changes else batch
+    except FAILURES as error:
+        raise table.explain(error) from error
 
 
 def _marked(batch: pa.RecordBatch, change: Change | pa.Array, version: int) -> pa.RecordBatch:
@@ -160,28 +157,24 @@ def _marked(batch: pa.RecordBatch, change: Change | pa.Array, version: int) -> p
 Marked = Iterator[tuple[pa.RecordBatch, Change | pa.Array]]
 
 
-class _Table:
-    """The versions of one table, opened as they are needed."""
+class _Versions:
+    """The versions of one table, opened as they are needed, each once."""
 
-    def __init__(self, opens: Opens, columns: Sequence[str], batch_size: int | None) -> None:
-        self._opens = opens
+    def __init__(self, table: Snapshot, columns: Sequence[str], batch_size: int | None) -> None:
+        self._table = table
         self._columns = list(columns)
         self._batch_size = batch_size
         self._opened: dict[int, tuple[lance.LanceDataset, dict[str, LanceFragment]]] = {}
 
     def changes(self, work: Sequence[Work]) -> Marked:
         for at, several in groupby(work, _scanned_together):
-            pieces = list(several)
-            try:
-                if at is not None:
-                    fragments = [self._fragment(at, each.name) for each in pieces]  # type: ignore[union-attr]
-                    for batch in self._scan(at, fragments):
-                        yield batch, Change.INSERT
-                    continue
-                for each in pieces:
+            if at is None:
+                for each in several:
                     yield from self._touched(each) if isinstance(each, Came) else self._gone(each)
-            except FAILURES as error:
-                raise translate(error, f"read what version {pieces[0].version} did") from error
+            else:
+                names = [each.name for each in several if isinstance(each, Came)]
+                for batch in self._scan(at, [self._fragment(at, each) for each in names]):
+                    yield batch, Change.INSERT
 
     def _touched(self, came: Came) -> Marked:
         """Rows that a version created or gave new values; which, their row versions tell."""
@@ -194,24 +187,34 @@ class _Table:
     def _gone(self, went: Went) -> Marked:
         """Rows of the version before that are no longer there, whatever their place."""
         before, _ = self._at(went.version - 1)
-        after, _ = self._at(went.version)
         fragment = before.get_fragment(went.number)
         if fragment is None:
             raise InternalError(f"version {before.version} has no fragment {went.number}")
-        rows = self._addresses(before, fragment, with_row_ids=bool(went.came))
-        is_gone = pa.array([True] * len(rows))
-        left = None if went.entire else after.get_fragment(went.number)
-        if left is not None:
-            remaining = self._addresses(after, left).column(_ADDRESS)
-            is_gone = pc.invert(pc.is_in(rows.column(_ADDRESS), remaining))
-        for name in went.came:
-            moved = self._addresses(after, self._fragment(went.version, name), with_row_ids=True)
-            is_gone = pc.and_not(is_gone, pc.is_in(rows.column(_ROW_ID), moved.column(_ROW_ID)))
-        addresses = rows.column(_ADDRESS).filter(is_gone).to_pylist()
+        if went.entire:
+            for batch in self._scan(before.version, [fragment]):
+                yield batch, Change.DELETE
+            return
+        addresses = self._lost_addresses(went, before, fragment)
         for start in range(0, len(addresses), _ADDRESSES_AT_ONCE):
             some = ", ".join(map(str, addresses[start : start + _ADDRESSES_AT_ONCE]))
             for batch in self._scan(before.version, [fragment], filter=f"{_ADDRESS} IN ({some})"):
                 yield batch, Change.DELETE
+
+    def _lost_addresses(
+        self, went: Went, before: lance.LanceDataset, fragment: LanceFragment
+    ) -> list[int]:
+        after, _ = self._at(went.version)
+        rows = self._addresses(before, fragment, with_row_ids=bool(went.came))
+        is_lost = pa.array([True] * len(rows))
+        left = after.get_fragment(went.number)
+        if left is not None:
+            remaining = self._addresses(after, left).column(_ADDRESS)
+            is_lost = pc.invert(pc.is_in(rows.column(_ADDRESS), remaining))
+        for name in went.came:
+            moved = self._addresses(after, self._fragment(went.version, name), with_row_ids=True)
+            is_lost = pc.and_not(is_lost, pc.is_in(rows.column(_ROW_ID), moved.column(_ROW_ID)))
+        lost: list[int] = rows.column(_ADDRESS).filter(is_lost).to_pylist()
+        return lost
 
     def _scan(
         self, at: int, fragments: list[LanceFragment], more: Sequence[str] = (), **options: Any
@@ -240,7 +243,7 @@ class _Table:
 
     def _at(self, version: int) -> tuple[lance.LanceDataset, dict[str, LanceFragment]]:
         if version not in self._opened:
-            dataset = self._opens(version)
+            dataset = replace(self._table, at=At(version)).open()
             missing = [each for each in self._columns if each not in dataset.schema.names]
             if missing:
                 raise TableSchemaValidationError(

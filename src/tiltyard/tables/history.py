@@ -18,7 +18,8 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 
 from tiltyard.catalog.pylance import FAILURES
-from tiltyard.errors import InternalError, translate
+from tiltyard.errors import InternalError
+from tiltyard.tables.scan import Snapshot
 
 READING_THREADS = 8
 LONGEST_STRETCH = 256
@@ -144,13 +145,12 @@ def _unread(numbers: Iterable[int]) -> tuple[Piece, ...]:
 # ---------------------------------------------------------------- reading
 
 
-def read_commits(dataset: lance.LanceDataset, versions: Sequence[int]) -> list[Commit]:
+def read_commits(table: Snapshot, versions: Sequence[int]) -> list[Commit]:
     """What versions did, in their order. Two requests each or three, several at a time."""
-    return _for_each(dataset, versions, read_commit)
+    return _for_each(table, versions, _read_commit)
 
 
-def read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
-    """What one version did."""
+def _read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
     try:
         transaction = dataset.read_transaction(version)
         if transaction is None:
@@ -171,13 +171,13 @@ def read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
     except FAILURES as error:
         if "not found" in str(error).lower():
             return Commit(version, Kind.GONE)
-        raise translate(error, f"read how version {version} was made") from error
+        raise
     return judged
 
 
-def read_snapshot(dataset: lance.LanceDataset, version: int) -> Commit:
+def read_snapshot(table: Snapshot, version: int) -> Commit:
     """All rows of a version, as if it had brought them."""
-    fragments = _fragments(dataset, version)
+    (fragments,) = _for_each(table, [version], _fragments)
     if fragments is None:
         return Commit(version, Kind.GONE)
     return Commit(version, Kind.APPEND, "snapshot", pieces(fragments))
@@ -207,19 +207,19 @@ def _fragments(dataset: lance.LanceDataset, version: int) -> list[FragmentMetada
 
 
 def find_commit(
-    dataset: lance.LanceDataset, key: str, value: str, after: int
+    table: Snapshot, key: str, value: str, after: int
 ) -> tuple[int, dict[str, str]] | None:
     """The newest version whose commit has a property of this value, and all its properties.
 
-    Looks back from the open version to the one after `after`, first at one, then at two, then at
-    four: what is looked for is mostly near. Where nothing is left of a whole stretch, everything
-    older was cleaned up too.
+    Looks back from the version of the snapshot to the one after `after`, first at one, then at
+    two, then at four: what is looked for is mostly near. Where nothing is left of a whole stretch,
+    everything older was cleaned up too.
     """
-    high, stretch = dataset.version, 1
+    high, stretch = table.at.version or 0, 1
     while high > after:
         low = max(after, high - stretch)
         versions = range(high, low, -1)
-        found = _for_each(dataset, versions, _properties)
+        found = _for_each(table, versions, _properties)
         for version, properties in zip(versions, found, strict=True):
             if properties is not None and properties.get(key) == value:
                 return version, properties
@@ -238,25 +238,27 @@ def _properties(dataset: lance.LanceDataset, version: int) -> dict[str, str] | N
     except FAILURES as error:
         if "not found" in str(error).lower():
             return None
-        raise translate(error, f"read how version {version} was made") from error
+        raise
     return dict(transaction.transaction_properties or {}) if transaction is not None else {}
 
 
 def _for_each(
-    dataset: lance.LanceDataset,
-    versions: Sequence[int],
-    look: Callable[[lance.LanceDataset, int], T],
+    table: Snapshot, versions: Sequence[int], look: Callable[[lance.LanceDataset, int], T]
 ) -> list[T]:
     """Look at versions, many of them in several threads, and answer in their order."""
-    threads = min(READING_THREADS, len(versions) // 4)
-    if threads < 2:
-        return [look(dataset, each) for each in versions]
-    # Reading a transaction borrows the dataset, so each thread has its own.
-    own = [dataset.checkout_version(dataset.version) for _ in range(threads)]
+    dataset = table.open()
+    threads = max(1, min(READING_THREADS, len(versions) // 4))
+    try:
+        # Reading a transaction borrows the dataset, so each thread has its own.
+        own = [dataset.checkout_version(dataset.version) for _ in range(1, threads)]
 
-    def look_at_share(number: int) -> list[T]:
-        return [look(own[number], each) for each in versions[number::threads]]
+        def look_at_share(number: int) -> list[T]:
+            return [look([dataset, *own][number], each) for each in versions[number::threads]]
 
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(look_at_share, range(threads)))
+        if threads == 1:
+            return look_at_share(0)
+        with ThreadPoolExecutor(threads) as pool:
+            parts = list(pool.map(look_at_share, range(threads)))
+    except FAILURES as error:
+        raise table.explain(error) from error
     return [parts[index % threads][index // threads] for index in range(len(versions))]

@@ -139,10 +139,9 @@ class _Batch:
     def _newest_batch(self, table: Snapshot) -> int:
         """The newest batch of the query that is in the table. Looks at no version twice."""
         after, known = _looked.get((table.uri, self.query), (0, NONE))
-        dataset = table.open()
-        found = history.find_commit(dataset, QUERY, self.query, after)
+        found = history.find_commit(table, QUERY, self.query, after)
         newest = known if found is None else int(found[1][BATCH])
-        _looked[table.uri, self.query] = dataset.version, newest
+        _looked[table.uri, self.query] = table.at.version or 0, newest
         return newest
 
     def _finish(self, expected: int | None) -> int:

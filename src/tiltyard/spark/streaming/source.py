@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -124,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wire = wire_schema(self._schema)
         columns = [each for each in wire.names if each not in (CHANGE_TYPE, COMMIT_VERSION)]
         found = changes.read(
-            lambda version: _opened(share.table, version),
+            share.table,
             share.work,
             columns,
             with_changes=self._chosen.change_kinds,
@@ -186,11 +186,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if any(key not in self._known for key in wanted):
             if len(self._known) + len(wanted) > REMEMBERED:
                 self._known.clear()
-            dataset = table.open()
             missing = [key for key in wanted if key not in self._known]
             plain = [version for _, version, is_snapshot in missing if not is_snapshot]
-            found = history.read_commits(dataset, plain)
-            found += [history.read_snapshot(dataset, each[1]) for each in missing if each[2]]
+            found = history.read_commits(table, plain)
+            found += [history.read_snapshot(table, each[1]) for each in missing if each[2]]
             for each in found:
                 self._known[table.uri, each.version, each.version == first] = each
         return [self._known[key] for key in wanted]
@@ -241,7 +240,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _name(table: Snapshot) -> str:
     """What stays the same when a table is renamed, and differs in another of its name."""
     return table.uri.rstrip("/").rpartition("/")[2]
-
-
-def _opened(table: Snapshot, version: int) -> Any:
-    return replace(table, at=At(version)).open()
