@@ -25,7 +25,8 @@ from tiltyard.spark.target import Target
 class Pump:
     def __init__(self, root: str, source: str, into: str, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        given = Options({"root": root, "path": source, "max_versions_per_batch": 1})
+        limits = {"starting_version": 1, "max_versions_per_batch": 1}
+        given = Options({"root": root, "path": source, **limits})
         self._schema = choices.schema_of(Target.parse(given), given)
         self._reader = StreamReader(Target.parse(given), self._schema, given)
         self._into = Options({"root": root, "path": into})

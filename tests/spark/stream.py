@@ -21,7 +21,7 @@ def main(root: str, source: str, into: str, checkpoint: str, *finish: str) -> No
     spark = session("local[2]", memory="600m", settings=settings)
     rows = (
         spark.readStream.format("tiltyard")
-        .options(root=root, max_versions_per_batch=1)
+        .options(root=root, starting_version=1, max_versions_per_batch=1)
         .load(source)
     )
     writer = rows.writeStream.format("tiltyard").options(root=root, checkpointLocation=checkpoint)
