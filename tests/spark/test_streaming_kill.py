@@ -23,7 +23,7 @@ from tests.spark.streams import numbers
 from tiltyard.namespace import DirectoryNamespace
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE = 300.0
+DEADLINE = 600.0
 
 
 class Feed:
@@ -60,22 +60,23 @@ class Driver:
 
     def __init__(self, module: str, feed: Feed, *more: str) -> None:
         command = [sys.executable, "-m", module, str(feed.root), "source", "sink"]
-        self.process = subprocess.Popen(
-            [*command, str(feed.checkpoint), *more],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            text=True,
-        )
+        self._log = feed.root.parent / "driver.log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, str(feed.checkpoint), *more],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                text=True,
+            )
 
     def wait_until_it_runs(self) -> None:
-        assert self._output.readline() == "running\n", self._errors.read()
+        assert self._output.readline() == "running\n", self.log()
 
     def finish(self) -> None:
-        _, errors = self.process.communicate(timeout=DEADLINE)
-        assert self.process.returncode == 0, errors
+        assert self.process.wait(timeout=DEADLINE) == 0, self.log()
 
     def send(self, what: signal.Signals) -> None:
         self.process.send_signal(what)
@@ -86,17 +87,14 @@ class Driver:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._output.close()
-        self._errors.close()
 
     @property
     def _output(self) -> IO[str]:
         assert self.process.stdout is not None
         return self.process.stdout
 
-    @property
-    def _errors(self) -> IO[str]:
-        assert self.process.stderr is not None
-        return self.process.stderr
+    def log(self) -> str:
+        return self._log.read_text()[-5000:]
 
 
 def wait_for_commits(feed: Feed, number: int, driver: Driver) -> None:
@@ -104,8 +102,8 @@ def wait_for_commits(feed: Feed, number: int, driver: Driver) -> None:
     wanted = feed.commits() + number
     deadline = time.monotonic() + DEADLINE
     while feed.commits() < wanted:
-        assert driver.process.poll() is None, "the driver ended by itself"
-        assert time.monotonic() < deadline, "no batch was committed"
+        assert driver.process.poll() is None, driver.log()
+        assert time.monotonic() < deadline, f"no batch was committed: {driver.log()}"
         time.sleep(0.001)
 
 
