@@ -151,7 +151,7 @@ def test_queries_do_not_take_each_others_batches_for_theirs(
 
 
 def stalled_before_the_commit(
-    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]
 ) -> None:
     """Let something happen between the look for a batch and its commit, once."""
     finish = DirectoryNamespace.finish_write
@@ -221,6 +221,20 @@ def test_a_commit_that_others_preceded_is_made_after_another_look(
     assert ids(catalog) == expected
     if other == "index":
         assert [each.name for each in catalog.open_table(["t"]).describe_indices()] == ["id_idx"]
+
+
+def test_a_complete_result_that_others_preceded_replaces_theirs_too(
+    catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete = Query(tmp_path, overwrites=True)
+    complete.run(0, 1, 2)
+    stalled_before_the_commit(
+        monkeypatch,
+        lambda: lance.write_dataset(numbers(5), catalog.open_table(["t"]), mode="append"),
+    )
+    complete.run(1, 3)
+
+    assert (ids(catalog), versions(catalog)) == ([3], 3)
 
 
 def test_no_version_is_looked_at_twice(

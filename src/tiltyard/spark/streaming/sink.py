@@ -10,8 +10,8 @@ finds the other's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch = _Batch.of(self._target, messages, batchId)
         if batch is not None:
             batch.abandon()
-            batch.sweep()
+            batch.sweep(close=True)
 
 
 # Up to which version this process has looked for a query's batches, and the newest it knows of.
@@ -145,16 +145,11 @@ class _Batch:
         return newest
 
     def _finish(self, expected: int | None) -> int:
-        properties = {QUERY: self.query, BATCH: str(self.number)}
-        pending = self.pending
-        if expected is not None and pending.replaces and not pending.evolves:
-            # All rows are replaced, whichever there are: it is the look that must be current.
-            pending = replace(pending, read_version=expected)
         finished = self._place.finish_write(
-            pending,
+            self.pending,
             self.fragments,
             self.schema,
-            transaction_properties=properties,
+            transaction_properties={QUERY: self.query, BATCH: str(self.number)},
             expected_version=expected,
         )
         return finished if isinstance(finished, int) else int(finished.version)
@@ -162,12 +157,13 @@ class _Batch:
     def abandon(self) -> None:
         self._tidy(lambda: self._place.abandon_write(self.pending, self.fragments))
 
-    def sweep(self) -> None:
-        """What tasks left that were killed, or were not the first to end."""
+    def sweep(self, *, close: bool = False) -> None:
+        """What tasks left that were killed, or were not the first to end; `close` tells those that
+        still run to take back what they wrote."""
         if isinstance(self.pending, PendingWrite):
-            self._tidy(lambda: self._place.sweep_write(self.pending, self.fragments))
+            self._tidy(lambda: self._place.sweep_write(self.pending, self.fragments, close=close))
 
-    def _tidy(self, remove: Any) -> None:
+    def _tidy(self, remove: Callable[[], object]) -> None:
         """Tidying up is not worth a failed batch: what goes wrong is only logged."""
         try:
             remove()
