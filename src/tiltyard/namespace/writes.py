@@ -19,11 +19,14 @@ from tiltyard.lifecycle.creation import Created
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.namespace.requests import choice, says
 from tiltyard.namespace.rooms import Rooms
+from tiltyard.store import NotThere
 from tiltyard.tables import describe
 from tiltyard.tables.fragments import Written, abandon, file_names
 from tiltyard.tables.ipc import check_schema
 from tiltyard.tables.rewrites import Rewrite
-from tiltyard.tables.schema import as_stored
+
+# Says that a write was given up; no data file has such a name.
+CLOSED = "closed"
 
 
 class WriteOperations(Rooms):
@@ -47,7 +50,7 @@ class WriteOperations(Rooms):
         schema = None
         if pending.read_version:
             at = describe.At(pending.read_version)
-            schema = as_stored(describe.open_at(self._lance, pending.table, at))
+            schema = describe.open_at(self._lance, pending.table, at).schema
         return replace(
             pending,
             uri=self._uri(pending.table),
@@ -104,20 +107,38 @@ class WriteOperations(Rooms):
         """
         return self._abandon(pending, file_names(fragments))
 
-    # -- files of processes that were killed
+    # -- files of processes that were killed, or came too late
 
     def note_file(self, pending: PendingWrite, name: str) -> None:
         """Note that a data file is complete, wherever it was written. One request."""
         self._store.put(f"{names.WRITES}/{pending.token}/{name}", b"", durable=False)
 
-    def sweep_write(self, pending: PendingWrite, fragments: Sequence[str]) -> int:
+    def sweep_write(
+        self, pending: PendingWrite, fragments: Sequence[str], *, close: bool = False
+    ) -> int:
         """Remove the files that were noted and are not in `fragments`: of tasks that were killed,
-        or came second. How many is returned."""
-        noted = self._store.list(f"{names.WRITES}/{pending.token}").objects
+        or came second. How many is returned.
+
+        With `close` whoever is still writing can see that it is for nothing: files are noted
+        before `is_closed` is asked, and closed before they are listed, so one of both sees the
+        other. What says so stays, until orphans are removed.
+        """
+        folder = f"{names.WRITES}/{pending.token}"
+        if close:
+            self._store.put(f"{folder}/{CLOSED}", b"", durable=False)
+        noted = [each for each in self._store.list(folder).objects if each.name != CLOSED]
         stray = {each.name for each in noted} - file_names(fragments)
         gone = self._abandon(pending, stray)
         self._store.delete_many(each.key for each in noted)
         return len(stray) if gone else 0
+
+    def is_closed(self, pending: PendingWrite) -> bool:
+        """Whether a write was given up, so that nothing will be done with its files."""
+        try:
+            self._store.head(f"{names.WRITES}/{pending.token}/{CLOSED}")
+        except NotThere:
+            return False
+        return True
 
     def _abandon(self, pending: PendingWrite, files: set[str]) -> bool:
         location = pending.table.location

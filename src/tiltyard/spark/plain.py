@@ -22,7 +22,6 @@ from tiltyard.store import open_store
 from tiltyard.tables import fragments as written_fragments
 from tiltyard.tables.files import LanceFiles
 from tiltyard.tables.fragments import Written
-from tiltyard.tables.schema import as_stored
 from tiltyard.world import WORLD
 
 
@@ -68,7 +67,7 @@ class Directory:
         version = newest.version if newest else 0
         if version and mode is WriteMode.CREATE:
             raise TableAlreadyExistsError(f"there is a table at '{self._uri}' already")
-        schema = as_stored(self._lance.open(self._location, version)) if version else None
+        schema = self._lance.open(self._location, version).schema if version else None
         uri = self._lance.uri(self._location)
         return PlainWrite(uri, mode, version, dict(self._settings.storage), schema)
 

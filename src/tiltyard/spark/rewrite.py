@@ -25,8 +25,8 @@ from tiltyard.errors import ConcurrentModificationError, InvalidInputError, Tilt
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.target import Target
-from tiltyard.spark.write import as_stored
-from tiltyard.tables import fragments, rewrites
+from tiltyard.spark.write import as_stored, write_files
+from tiltyard.tables import rewrites
 from tiltyard.tables.fragments import DEFAULT_LIMITS, FileLimits
 from tiltyard.tables.rewrites import Kind, Rewrite
 from tiltyard.tables.scan import ROWS_PER_ADDRESS
@@ -112,15 +112,15 @@ def rewrite(rows: DataFrame, job: Job) -> Changed:
             change = Rewrite(job.kind, touched, new, job.predicate)
             version = namespace.finish_rewrite(job.pending, change).version
     except BaseException:
-        _sweep(job, [])
+        _sweep(job, [], close=True)
         raise
     _sweep(job, new)
     return Changed(version, done[INSERT], done[UPDATE], done[DELETE])
 
 
-def _sweep(job: Job, new: Sequence[str]) -> None:
+def _sweep(job: Job, new: Sequence[str], *, close: bool = False) -> None:
     try:
-        job.target.namespace().sweep_write(job.pending, new)
+        job.target.namespace().sweep_write(job.pending, new, close=close)
     except TiltyardError as error:
         log.warning("could not remove what failed tasks left: %s", error)
 
@@ -166,11 +166,8 @@ class _Task:
         first = next(coming, None)
         if first is None:
             return []
-        job, namespace = self.job, self.job.target.namespace()
-        rows = as_stored(_with_first(first, coming), job.columns)
-        return fragments.write(
-            job.pending, rows, job.limits, lambda name: namespace.note_file(job.pending, name)
-        )
+        rows = as_stored(_with_first(first, coming), self.job.columns)
+        return write_files(self.job.target, self.job.pending, rows, self.job.limits)
 
     def _sort(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Note what goes, and return what comes."""

@@ -12,7 +12,7 @@ argument of `write`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -120,10 +120,7 @@ class Writer(DataSourceArrowWriter):
         if self._pending.is_done:
             return Message()
         rows = as_stored(iterator, self._columns, self._rows_per_batch)
-        written = fragments.write(
-            self._pending, rows, self._limits, note=_notes(self._target, self._pending)
-        )
-        return Message(tuple(written))
+        return Message(tuple(write_files(self._target, self._pending, rows, self._limits)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """On the driver, after all tasks."""
@@ -143,14 +140,33 @@ class Writer(DataSourceArrowWriter):
                 self._target.namespace().abandon_write(self._pending, written)
             else:
                 _directory(self._target).abandon_write(self._pending, written)
-        self._sweep(written)
+        self._sweep(written, close=True)
 
-    def _sweep(self, written: Sequence[str]) -> None:
+    def _sweep(self, written: Sequence[str], *, close: bool = False) -> None:
         """What tasks left that were killed, or were not the first to end."""
         if isinstance(self._pending, PlainWrite):
             return
         with _told("remove what failed tasks left"):
-            self._target.namespace().sweep_write(self._pending, written)
+            self._target.namespace().sweep_write(self._pending, written, close=close)
+
+
+def write_files(
+    target: Target,
+    pending: PendingWrite | PlainWrite,
+    rows: pa.RecordBatchReader,
+    limits: FileLimits,
+) -> list[str]:
+    """On an executor: write rows into files that are known by name should it be killed."""
+    if isinstance(pending, PlainWrite):
+        return fragments.write(pending, rows, limits)
+    namespace = target.namespace()
+    written = fragments.write(
+        pending, rows, limits, note=lambda name: namespace.note_file(pending, name)
+    )
+    if namespace.is_closed(pending):  # the job failed while this task ran
+        namespace.abandon_write(pending, written)
+        return []
+    return written
 
 
 def limits_of(options: Options) -> FileLimits:
@@ -236,13 +252,6 @@ def _finish(
         _directory(target).finish_write(pending, written, schema)
     else:
         target.namespace().finish_write(pending, written, schema)
-
-
-def _notes(target: Target, pending: PendingWrite | PlainWrite) -> Callable[[str], None] | None:
-    if isinstance(pending, PlainWrite):
-        return None
-    namespace, noted = target.namespace(), pending
-    return lambda name: namespace.note_file(noted, name)
 
 
 def _fragments(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
