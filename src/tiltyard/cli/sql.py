@@ -33,7 +33,7 @@ SCANS = [
 
 def sql(
     call: Call,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT ... in Spark's SQL.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A SELECT in Spark's SQL.")],
     args: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +59,7 @@ def sql(
     Spark takes some seconds.
     """
     values = {name: _value(text) for name, text in parse_pairs(args, "--arg").items()}
-    with _spark_errors():
+    with _spark_errors(), _without_log(call.options.verbose):
         from tiltyard.spark import sql as queries
 
         properties = call.settings.as_properties()
@@ -111,9 +111,20 @@ def _session(master: str | None, *, verbose: bool) -> SparkSession:
         print("Starting Spark.", file=sys.stderr)
     if verbose:
         return session(master)
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # it tells each error once more
     with _silent():
         return session(master)
+
+
+@contextmanager
+def _without_log(wanted: bool) -> Iterator[None]:
+    """Spark logs each error before it raises it."""
+    before = logging.root.manager.disable
+    if not wanted:
+        logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import lance_namespace as api
@@ -106,9 +107,10 @@ class _Prepared:
         self._planned = self._query.planned(
             {number: table.schema for number, table in self._tables.items()}
         )
-        self._reads = self._planned.reads(
-            {number: table.types for number, table in self._tables.items()}
-        )
+
+    @cached_property
+    def _reads(self) -> dict[int, list[Read]]:
+        return self._planned.reads({number: table.types for number, table in self._tables.items()})
 
     def answer(self) -> DataFrame:
         counted = self._planned.counted()
