@@ -22,6 +22,7 @@ MARKER_VERBS = (
     "undrop",
     "purge",
     "create",
+    "write",
     "declare",
     "deregister",
     "rename",
@@ -46,6 +47,11 @@ _MARKER_TRIPLES = [
     (LIVE, "drop", "deregister", "register"),
     (NOTHING, "create", "create", "drop"),
     (("declare", "drop"), "create", "look", "undrop"),
+    (NOTHING, "write", "create+drop", "purge"),
+    (DROPPED, "write", "purge", "create"),
+    (DROPPED, "write", "purge", "undrop"),
+    (DROPPED, "write", "look", "purge"),
+    (PURGED, "write", "create", "drop"),
 ]
 _MARKER_QUADRUPLES = [
     (DROPPED, "purge", "purge", "create", "undrop"),

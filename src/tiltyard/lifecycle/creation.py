@@ -81,10 +81,10 @@ class Creation:
         TableAlreadyExistsError if another was first.
         """
         version = self._first_version(site.table, rows, seen)
-        if site.exists:
-            self._must_still_be(site.table)
-        else:
+        if not site.exists:
             self._publish(site.table)
+        elif not names.is_marked(site.table.id, site.table.location):  # else the marker has said so
+            self._must_still_be(site.table)
         return Created(replace(site.table, only_declared=False), version)
 
     def _first_version(self, table: Table, rows: Any, seen: Seen | None) -> int:
