@@ -43,7 +43,7 @@ def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     home = tmp_path_factory.mktemp("spark")
 
     def start(master: str) -> SparkSession:
-        if master not in running:
+        if master not in running or _is_stopped(running[master]):
             for other in running.values():
                 other.stop()
             running.clear()
@@ -54,6 +54,10 @@ def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     yield start
     for each in running.values():
         each.stop()
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    return spark.sparkContext._jsc is None
 
 
 def _settings(home: Path) -> dict[str, str]:
