@@ -60,15 +60,16 @@ def sql(
     """
     values = {name: _value(text) for name, text in parse_pairs(args, "--arg").items()}
     with _spark_errors(), _without_log(call.options.verbose):
-        from tiltyard.spark import sql as queries
+        from tiltyard.spark.sql import explain as explained
+        from tiltyard.spark.sql import sql as answered
 
         properties = call.settings.as_properties()
         spark = _session(master, verbose=call.options.verbose)
         if explain:
-            found = queries.explain(spark, query=query, args=values, **properties)
+            found = explained(spark, query=query, args=values, **properties)
             call.out.rows(SCANS, [vars(each) for each in found])
             return
-        answer = queries.sql(spark, query=query, args=values, **properties).toArrow()
+        answer = answered(spark, query=query, args=values, **properties).toArrow()
     names = _distinct(answer.column_names)
     call.out.rows(
         [Field(name, words.value, title=shown) for name, shown in names.items()],

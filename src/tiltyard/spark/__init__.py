@@ -8,7 +8,8 @@ Needs the extra `tiltyard[spark]`; `import tiltyard` alone never loads it.
 """
 
 from tiltyard.spark.session import register, session
+from tiltyard.spark.sql import Scanned, explain, sql
 from tiltyard.spark.table import table
 from tiltyard.spark.views import Attached, attach
 
-__all__ = ["Attached", "attach", "register", "session", "table"]
+__all__ = ["Attached", "Scanned", "attach", "explain", "register", "session", "sql", "table"]
