@@ -6,15 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import names
 from tiltyard.cli.failures import UsageError
-from tiltyard.errors import InvalidInputError
 
-shown = names.dotted
+
+def shown(parts: Sequence[str]) -> str:
+    """An id as it can be typed again."""
+    from tiltyard import names
+
+    return names.dotted(parts)
 
 
 def parse(text: str | None) -> list[str]:
     """The parts of an id; none of them for no text, which means the root namespace."""
+    from tiltyard import names
+    from tiltyard.errors import InvalidInputError
+
     try:
         return names.parse_dotted(text)
     except InvalidInputError as reason:
