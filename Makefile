@@ -30,7 +30,7 @@ setup-dev:
 	@$(SETUP) dev
 
 setup-spark: ## Install Spark, and Java where the machine has none
-	@$(SETUP) spark java
+	@$(SETUP) spark
 
 demo: setup-core ## Show what tiltyard does, on a directory of its own
 	@$(PYTHON) -m demo

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tiltyard.cli import main
 
@@ -52,10 +53,15 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def _shown(page: Path) -> ParameterSet:
+    """A page with Spark runs where the other tests with Spark do, and may take as long."""
+    marks = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+    return pytest.param(page, id=_name(page), marks=marks if "spark" in page.name else ())
+
+
 @pytest.mark.parametrize(
     "page",
-    [page for page in PAGES if any(each.language in RUN for each in _blocks(page))],
-    ids=_name,
+    [_shown(page) for page in PAGES if any(each.language in RUN for each in _blocks(page))],
 )
 def test_what_a_page_shows_works(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

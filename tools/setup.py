@@ -1,4 +1,4 @@
-"""Sets up a check-out: `python -m tools.setup core|dev|spark|servers|java ...`, called by make.
+"""Sets up a check-out: `python -m tools.setup core|spark|dev|servers ...`, called by make.
 A step that is already done costs a file read; steps that do not need each other run side by side.
 What a step installs is written in pyproject.toml, constraints.txt and tools/versions.toml."""
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from tools.java import java_home
+from tools.java import has_java
 from tools.servers import install_azurite, install_s3_servers
 from tools.step import (
     ROOT,
@@ -25,19 +25,22 @@ from tools.step import (
 )
 
 # Each profile with the extras it installs and the smaller profiles it covers.
-PROFILES: dict[str, tuple[str, Sequence[str]]] = {
-    "core": ("", ()),
-    "dev": ("[dev]", ("core",)),
-    "spark": ("[dev,spark]", ("core", "dev")),
+PROFILES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
+    "core": ((), ()),
+    "spark": (("spark",), ("core",)),
+    "dev": (("dev",), ("core", "spark")),
 }
 
 
 def install_project(profile: str) -> None:
     """Put the project, editable, and its libraries into .venv."""
-    extras, covered = PROFILES[profile]
+    wanted, covered = PROFILES[profile]
     mark = _project_mark()
     if is_done(VENV / f".tiltyard-{profile}", mark):
         return
+    if wanted and not has_java():
+        wanted = [*wanted, "java"]
+    extras = f"[{','.join(wanted)}]" if wanted else ""
     python = make_venv(VENV)
     say(f"installing tiltyard{extras} into .venv (the first time takes a minute or two)")
     pip_install(
@@ -57,14 +60,9 @@ def _project_mark() -> str:
     return fingerprint(project["build-system"], project["project"], constraints)
 
 
-def print_java_home() -> None:
-    print(java_home())
-
-
 STEPS: dict[str, Sequence[Callable[[], None]]] = {
     **{profile: [partial(install_project, profile)] for profile in PROFILES},
     "servers": [install_s3_servers, install_azurite],
-    "java": [print_java_home],
 }
 
 

@@ -37,7 +37,6 @@ class SetupError(Exception):
 
 
 def say(line: str) -> None:
-    # Standard error, because `tools.setup java` answers on standard output.
     print(f"tiltyard: {line}", file=sys.stderr, flush=True)
 
 

@@ -16,6 +16,7 @@ DELIMITER = "$"
 RESERVED_PREFIX = "__"
 TRASH = "__trash"
 LIFTED = "__nested_markers_lifted"
+WRITES = "__writes"
 TABLE_SUFFIX = ".lance"
 MARKER_SUFFIX = ".deleted"
 RESERVATION = ".lance-reserved"
@@ -29,6 +30,7 @@ MAX_OBJECT_ID_BYTES = 255 - 10
 # What ends a part or a path, and control characters, lone surrogates and line separators.
 _FORBIDDEN = re.compile(r"[$/\\\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _HASHED = re.compile(r"[0-9a-f]{8}_.+", re.DOTALL)
+_PART = re.compile(r'"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^."][^.]*)')
 
 TableId = tuple[str, ...]
 NamespaceId = tuple[str, ...]
@@ -98,6 +100,47 @@ def object_id(identifier: Sequence[str]) -> str:
 def split_object_id(text: str) -> tuple[str, ...]:
     """The inverse of `object_id`."""
     return tuple(text.split(DELIMITER)) if text else ()
+
+
+def parse_dotted(text: str | None) -> list[str]:
+    """The parts of an id as people type it: joined by dots, quoted where they contain one.
+
+    None of them for no text, which means the root. Which parts are allowed is not decided here.
+    """
+    parts: list[str] = []
+    position = 0
+    while text:
+        match = _PART.match(text, position)
+        if match is None:
+            raise _not_an_id(text)
+        quoted = match["quoted"]
+        parts.append(match["plain"] if quoted is None else quoted.replace('""', '"'))
+        position = match.end()
+        if position == len(text):
+            break
+        if text[position] != ".":
+            raise _not_an_id(text)
+        position += 1
+    return parts
+
+
+def dotted(parts: Sequence[str]) -> str:
+    """An id in the form that `parse_dotted` reads."""
+    return ".".join(map(_quoted, parts))
+
+
+def _quoted(part: str) -> str:
+    if part and "." not in part and not part.startswith('"'):
+        return part
+    return '"' + part.replace('"', '""') + '"'
+
+
+def _not_an_id(text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{text!r} is not an id",
+        hint="join parts with dots, and put a part that contains one in double quotes: "
+        "'prod.\"v1.2\"'",
+    )
 
 
 def display(identifier: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ VERBS = {
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
     yield ("migrate",)
+    yield ("sql",)
     for noun, verbs in VERBS.items():
         yield (noun,)
         for verb in verbs.split():

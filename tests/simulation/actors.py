@@ -21,7 +21,7 @@ from tiltyard.catalog.base import CreateMode, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.group import Committer
-from tiltyard.errors import translate
+from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
@@ -31,6 +31,7 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar, Registration
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
 from tiltyard.world import World
 
@@ -132,6 +133,23 @@ class Kit:
             NO_WAIT,
         )
 
+        self.writing = Writing(
+            self.store,
+            self.world,
+            self.directory,
+            self.files,
+            self.revival,
+            Creation(
+                self.store,
+                self.world,
+                self.directory,
+                self.files,
+                self.revival,
+                self.markers,
+                NO_WAIT,
+            ),
+        )
+
 
 Verb = Callable[[Kit], object]
 
@@ -143,6 +161,18 @@ def _purge(kit: Kit) -> None:
     claim = kit.marker_purge.claim(TABLE)
     kit.marker_purge.delete(claim)
     kit.marker_purge.finish(claim)
+
+
+def _write(kit: Kit) -> int:
+    """A create in two halves, as `namespace.writes` does it: the files are there before a claim."""
+    pending = kit.writing.begin((TABLE,), WriteMode.CREATE, {})
+    written = kit.files.write(LOCATION, kit.letter)
+    try:
+        return kit.writing.finish(pending, written).version
+    except TiltyardError:
+        if not written.is_staged:
+            kit.store.delete_many(written.files)
+        raise
 
 
 def _declare(kit: Kit) -> None:
@@ -176,6 +206,7 @@ def _peer(kit: Kit) -> None:
 
 MARKER_VERBS: dict[str, Verb] = {
     "create": lambda kit: kit.revival.create(TABLE, kit.letter),
+    "write": _write,
     "drop": lambda kit: kit.markers.drop(TABLE, TERMS).generation,
     "undrop": lambda kit: kit.markers.undrop(TABLE).generation,
     "undrop_newer": lambda kit: kit.markers.undrop(TABLE, keep_newer=True).generation,

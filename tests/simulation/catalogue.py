@@ -25,6 +25,7 @@ MARKER_VERBS = (
     "undrop",
     "purge",
     "create",
+    "write",
     "declare",
     "deregister",
     "rename",
@@ -71,6 +72,11 @@ _MARKER_TRIPLES = [
     (BINNED, "purge_other", "purge_other+zombie", "register"),
     (NOTHING, "create", "create", "drop"),
     (("declare", "drop"), "create", "look", "undrop"),
+    (NOTHING, "write", "create+drop", "purge"),
+    (DROPPED, "write", "purge", "create"),
+    (DROPPED, "write", "purge", "undrop"),
+    (DROPPED, "write", "look", "purge"),
+    (PURGED, "write", "create", "drop"),
 ]
 _MARKER_QUADRUPLES = [
     (DROPPED, "purge", "purge", "create", "undrop"),

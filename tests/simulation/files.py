@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import LostRaceError
-from tiltyard.errors import ServiceUnavailableError
+from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError
 from tiltyard.lifecycle.files import FENCE
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
 from tiltyard.world import World
@@ -27,6 +27,20 @@ class Staged:
     files: tuple[str, ...]
 
 
+class Written:
+    """Data files that are there before anything is claimed; `tables.fragments.Written`'s twin."""
+
+    def __init__(self, files: tuple[str, ...]) -> None:
+        self.files = files
+        self.is_staged = False
+
+    def stage(self) -> tuple[str, ...]:
+        if self.is_staged:
+            raise ConcurrentModificationError("write it again")
+        self.is_staged = True
+        return self.files
+
+
 def encode_version(nonce: str | None, files: tuple[str, ...]) -> bytes:
     return json.dumps({"nonce": nonce, "files": files}, separators=(",", ":")).encode()
 
@@ -38,12 +52,17 @@ class PlainFiles:
         self._store = store
         self._world = world
 
-    def stage(self, location: str, rows: str, base: int) -> Staged:
+    def write(self, location: str, rows: str) -> Written:
+        """The first half of a write in two halves."""
+        return Written(self._write(location, rows))
+
+    def stage(self, location: str, rows: str | Written, base: int) -> Staged:
         if base:
             self._store.get(version_files.key_of(location, base))
         elif version_files.latest(self._store, location) is not None:
             raise LostRaceError(f"{location} has a version already")
-        return Staged(location, base, self._write(location, rows))
+        files = rows.stage() if isinstance(rows, Written) else self._write(location, rows)
+        return Staged(location, base, files)
 
     def _write(self, location: str, rows: str) -> tuple[str, ...]:
         key = f"{location}/data/{self._world.token(6)}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.simulation.actors import Code, Tokens
-from tests.simulation.files import PlainFiles, Staged
+from tests.simulation.files import PlainFiles, Staged, Written
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard import names
@@ -31,7 +31,7 @@ from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.revival import Revival, Seen
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Progress
@@ -248,6 +248,23 @@ class LeavesRowsOver(ManifestCatalog):
         return snapshot
 
 
+class OverlooksTheMarker(Revival):
+    """Rule: files that are there before the claim count only if the marker is as it was before
+    them."""
+
+    def create(self, name: str, rows: Any, seen: Seen | None = None) -> int:
+        return super().create(name, rows)
+
+
+class StagesAgain(PlainFiles):
+    """Rule: files that are there before the claim are staged once."""
+
+    def stage(self, location: str, rows: str | Written, base: int) -> Staged:
+        if isinstance(rows, Written):
+            rows.is_staged = False
+        return super().stage(location, rows, base)
+
+
 # -- rows
 
 
@@ -361,6 +378,16 @@ MUTANTS = [
         Code(manifest=LeavesRowsOver),
         _of_marker(("create",), ("rename",), ("deregister",), faults=1),
         settles=True,
+    ),
+    Mutant(
+        "overlooks the marker",
+        Code(revival=OverlooksTheMarker),
+        _of_marker(_DROPPED, ("write",), ("purge",)),
+    ),
+    Mutant(
+        "stages files again",
+        Code(files=StagesAgain),
+        _of_marker(_DROPPED, ("write",), ("zombie",)),
     ),
     Mutant(
         "purges a row without a claim",

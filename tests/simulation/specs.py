@@ -108,7 +108,7 @@ class MarkerSpec:
                 # The claim is the point of no return; whoever took over may finish later.
                 yield Arrow(Marked("purging", None))
                 yield Arrow(Marked("purged", None))
-            case "create":
+            case "create" | "write":
                 yield from self._create(op, state, tainted)
             case "declare":
                 yield from self._declare(state)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import lance
 import pyarrow as pa
+from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
+from lance.schema import LanceSchema
 
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
@@ -21,6 +23,8 @@ from tiltyard.store import Store
 
 STORAGE_VERSION = "2.2"
 MOST_ROWS_PER_FILE = 1024 * 1024
+# How often Lance itself puts a change on top of others that came first.
+RETRIES = 20
 
 # What pylance raises, for whatever reason; the text tells more.
 FAILURES = (OSError, ValueError, RuntimeError)
@@ -130,6 +134,77 @@ class Lance:
             )
         except FAILURES as error:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
+
+    def append(
+        self, staged: Staged, onto: lance.LanceDataset, *, properties: dict[str, str] | None = None
+    ) -> lance.LanceDataset:
+        """Add staged files to a table, after whatever goes well with the version open in `onto`.
+
+        Other appends, deletes and index builds do, an overwrite does not: LostRaceError.
+        """
+        operation = lance.LanceOperation.Append(staged.fragments)
+        transaction = lance.Transaction(
+            onto.version, operation, transaction_properties=properties or {}
+        )
+        return self.commit_change(staged.location, onto, transaction)
+
+    def append_strictly(
+        self,
+        staged: Staged,
+        onto: lance.LanceDataset,
+        schema: LanceSchema,
+        properties: dict[str, str] | None = None,
+    ) -> lance.LanceDataset:
+        """Add staged files, and columns, to the very version open in `onto`: LostRaceError.
+
+        A merge names every fragment of its version, so Lance rebases it over nothing that touches
+        a row. It keeps the indexes, which an overwrite would not.
+        """
+        present = [each.metadata for each in onto.get_fragments()]
+        operation = lance.LanceOperation.Merge([*present, *staged.fragments], schema)
+        transaction = lance.Transaction(
+            onto.version, operation, transaction_properties=properties or {}
+        )
+        return self.commit_change(staged.location, onto, transaction, retries=False)
+
+    def commit_change(
+        self,
+        location: str,
+        onto: lance.LanceDataset,
+        transaction: lance.Transaction,
+        *,
+        retries: bool = True,
+    ) -> lance.LanceDataset:
+        """Commit a change of a table as far as Lance sees no conflict: LostRaceError.
+
+        Any other error leaves it open whether the commit landed.
+        """
+        try:
+            return lance.LanceDataset.commit(
+                onto,
+                transaction,
+                storage_options=self._options,
+                max_retries=RETRIES if retries else 0,
+            )
+        except FAILURES as error:
+            landed = self._landed(location, onto.version, transaction.uuid)
+            if landed is not None:
+                return landed
+            if isinstance(error, CommitConflictError):
+                raise LostRaceError(f"{location} was changed by another process") from error
+            raise self.explain(error, f"commit to {location}") from error
+
+    def _landed(self, location: str, after: int, uuid: str) -> lance.LanceDataset | None:
+        """The version that a transaction made, if it can be seen now."""
+        try:
+            latest = self.open(location)
+            for version in range(latest.version, after, -1):
+                written_by = latest.read_transaction(version)
+                if written_by is not None and written_by.uuid == uuid:
+                    return self.open(location, version)
+        except FAILURES:
+            return None
+        return None
 
     def commit_anywhere(
         self, dataset: lance.LanceDataset, transaction: lance.Transaction

@@ -1,37 +1,30 @@
-"""Table and namespace ids as people type them: parts joined by dots, quoted where they contain one.
-
-`parse` and `shown` are inverse to each other, so whatever a command prints can be typed again.
-Which parts are allowed is not decided here.
-"""
+"""Table and namespace ids as people type them on the command line, where a wrong one is a mistake
+in usage. `parse` and `shown` are inverse to each other, so whatever a command prints can be typed
+again."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tiltyard.cli.failures import UsageError
 
-_PART = re.compile(r'"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^."][^.]*)')
-_RULE = "join parts with dots, and put a part that contains one in double quotes: 'prod.\"v1.2\"'"
+
+def shown(parts: Sequence[str]) -> str:
+    """An id as it can be typed again."""
+    from tiltyard import names
+
+    return names.dotted(parts)
 
 
 def parse(text: str | None) -> list[str]:
     """The parts of an id; none of them for no text, which means the root namespace."""
-    parts: list[str] = []
-    position = 0
-    while text:
-        match = _PART.match(text, position)
-        if match is None:
-            raise UsageError(f"{text!r} is not an id", _RULE)
-        quoted = match["quoted"]
-        parts.append(match["plain"] if quoted is None else quoted.replace('""', '"'))
-        position = match.end()
-        if position == len(text):
-            break
-        if text[position] != ".":
-            raise UsageError(f"{text!r} is not an id", _RULE)
-        position += 1
-    return parts
+    from tiltyard import names
+    from tiltyard.errors import InvalidInputError
+
+    try:
+        return names.parse_dotted(text)
+    except InvalidInputError as reason:
+        raise UsageError(reason.message, reason.hint) from None
 
 
 def parse_all(texts: Sequence[str]) -> list[list[str]]:
@@ -43,14 +36,3 @@ def parse_all(texts: Sequence[str]) -> list[list[str]]:
             raise UsageError(f"{text} is named twice")
         found.append(identifier)
     return found
-
-
-def shown(parts: Sequence[str]) -> str:
-    """An id in the form that `parse` reads."""
-    return ".".join(map(_quoted, parts))
-
-
-def _quoted(part: str) -> str:
-    if part and "." not in part and not part.startswith('"'):
-        return part
-    return '"' + part.replace('"', '""') + '"'

@@ -13,7 +13,7 @@ from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import Catalog, CreateMode, Table, already_exists
+from tiltyard.catalog.base import Catalog, CreateMode, Site, Table, already_exists
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -23,7 +23,7 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.files import Files
 from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.revival import Revival, Seen
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry, Store
@@ -68,21 +68,28 @@ class Creation:
         if site.exists and not self._catalog.is_only_declared(site.table):
             return self._create_again(site.table, rows, mode)
         try:
-            version = self._first_version(site.table, rows)
-            if site.exists:
-                self._must_still_be(site.table)
-            else:
-                self._publish(site.table)
+            return self.create_at(site, rows)
         except TableAlreadyExistsError:
             winner = self._catalog.occupant(table)
             if mode is CreateMode.CREATE or winner is None:
                 raise
             return self._create_again(winner, rows, mode)
+
+    def create_at(self, site: Site, rows: Any, seen: Seen | None = None) -> Created:
+        """Write the first version where it was to go, if what was `seen` there is as it was.
+
+        TableAlreadyExistsError if another was first.
+        """
+        version = self._first_version(site.table, rows, seen)
+        if not site.exists:
+            self._publish(site.table)
+        elif not names.is_marked(site.table.id, site.table.location):  # else the marker has said so
+            self._must_still_be(site.table)
         return Created(replace(site.table, only_declared=False), version)
 
-    def _first_version(self, table: Table, rows: Any) -> int:
+    def _first_version(self, table: Table, rows: Any, seen: Seen | None) -> int:
         if names.is_marked(table.id, table.location):
-            return self._revival.create(table.id[0], rows)
+            return self._revival.create(table.id[0], rows, seen)
         try:
             staged = self._files.stage(table.location, rows, 0)
         except LostRaceError as lost:

@@ -23,6 +23,16 @@ class Files(Protocol):
     def commit(self, staged: Any, nonce: str) -> int:
         """Make staged files the version after their base, or nothing: LostRaceError."""
 
+    def append(self, location: str, rows: Any, base: int, nonce: str, expected: int | None) -> int:
+        """Add rows that were written for the version `base` to whatever version is the latest.
+
+        With `expected` only to that very version. LostRaceError if what came since does not allow
+        it; NotThere if `base` is gone.
+        """
+
+    def rewrite(self, location: str, rewrite: Any, base: int, nonce: str) -> int:
+        """Take rows out of the version `base` and put others in: LostRaceError, NotThere."""
+
     def discard(self, staged: Any) -> None:
         """Remove staged files that no version can come to refer to."""
 

@@ -8,7 +8,7 @@ never rebases, and data that has to be written again is written under fresh name
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tiltyard import names
@@ -22,7 +22,7 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.files import FENCE, Files
 from tiltyard.lifecycle.peers import show_to_peers
-from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store, Tag
 from tiltyard.world import World
 
 # How often a create starts over after others interfered. Each time it decides anew.
@@ -38,6 +38,13 @@ class _Overtaken(Exception):
     """A version of ours was written, but others changed the marker before it could count."""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The state of a marker that a create insists on; no tag means that there was no marker."""
+
+    tag: Tag | None
+
+
 class Revival:
     """Writes first versions at `<name>.lance`, and finishes what a crash left half done."""
 
@@ -49,15 +56,17 @@ class Revival:
         self._files = files
         self._patience_ms = patience_ms
 
-    def create(self, name: str, rows: Any) -> int:
+    def create(self, name: str, rows: Any, seen: Seen | None = None) -> int:
         """Write the first version of a table, or of the next one of its name.
 
-        TableAlreadyExistsError if there is one. The version that was written is returned.
+        TableAlreadyExistsError if there is one. The version that was written is returned. Rows
+        whose files were there before this call are safe only while the marker is as it was `seen`
+        before them: a purge that lists files claims them through the marker.
         """
         overtaken = False
         for _ in range(TRIES):
             try:
-                version = self._try(name, rows)
+                version = self._try(name, rows, seen)
             except _Overtaken:
                 overtaken = True
                 continue
@@ -75,8 +84,13 @@ class Revival:
             f"could not create table '{name}': others changed its state {TRIES} times meanwhile"
         )
 
-    def _try(self, name: str, rows: Any) -> int | None:
+    def _try(self, name: str, rows: Any, seen: Seen | None) -> int | None:
         present = self.settled(name)
+        if seen is not None and present.tag != seen.tag:
+            raise ConcurrentModificationError(
+                f"the state of table '{name}' changed while its data was written",
+                hint="write it again",
+            )
         if present.state in (State.DELETED, State.PURGED):
             return self._revive(name, present, rows)
         if present.hides:

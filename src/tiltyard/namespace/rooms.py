@@ -22,6 +22,7 @@ from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.writing import Writing
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables.files import LanceFiles
@@ -75,6 +76,9 @@ class Rooms(api.LanceNamespace):
         )
         self._creation = Creation(
             self._store, self._world, self._catalog, files, revival, markers, Retry()
+        )
+        self._writing = Writing(
+            self._store, self._world, self._catalog, files, revival, self._creation
         )
         self._migration = Migration(self._store, self._world, directory, manifest)
 

@@ -20,6 +20,7 @@ from tiltyard.namespace.rooms import Rooms
 from tiltyard.paging import page
 from tiltyard.tables import describe, schema
 from tiltyard.tables.ipc import check_schema, read_ipc
+from tiltyard.tables.scan import Snapshot
 
 if TYPE_CHECKING:
     import lance
@@ -95,6 +96,18 @@ class TableOperations(Rooms):
         """The table as pylance's own dataset, at its latest version or another."""
         table = self._catalog.find(names.parse_table_id(id))
         return describe.open_at(self._lance, table, describe.At(version, tag))
+
+    @says("read table")
+    def snapshot_table(self, id: Sequence[str], at: describe.At = describe.LATEST) -> Snapshot:
+        """One version of a table, fixed, in a form that other processes can open."""
+        table = self._catalog.find(names.parse_table_id(id))
+        dataset = describe.open_at(self._lance, table, at)
+        return Snapshot(self._uri(table), at.pinned(dataset), dict(self._settings.storage))
+
+    @says("list the versions of table")
+    def table_history(self, id: Sequence[str]) -> list[describe.Version]:
+        """Every version of a table that is still there, oldest first."""
+        return describe.history(self._lance, self._catalog.find(names.parse_table_id(id)))
 
     # -- tables: making and removing
 

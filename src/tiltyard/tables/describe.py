@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import lance
 import pyarrow as pa
@@ -32,16 +34,55 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """One line of a table's history."""
+
+    version: int
+    created_at: datetime
+    rows: int
+    fragments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class At:
-    """Which version a request means: a number, a tag, a branch, or the latest."""
+    """Which version a request means: a number, a tag, a branch, a time, or the latest."""
 
     version: int | None = None
     tag: str | None = None
     branch: str | None = None
+    as_of: datetime | None = None
 
     def __post_init__(self) -> None:
         if self.tag is not None and (self.version is not None or self.branch is not None):
             raise InvalidInputError("a tag can't be combined with a version or a branch")
+        if self.as_of is not None and (self.version is not None or self.tag is not None):
+            raise InvalidInputError("a time can't be combined with a version or a tag")
+
+    def open(self, dataset: Callable[[int | str | None], lance.LanceDataset]) -> lance.LanceDataset:
+        """Open what is meant; `dataset` opens a version number, a tag, or the latest for None."""
+        if self.as_of is not None:
+            latest = dataset(None)
+            if self.branch is not None:
+                latest = latest.checkout_version((self.branch, None))
+            return latest.checkout_version((self.branch, self._number_at(latest)))
+        if self.branch is not None:
+            return dataset(None).checkout_version((self.branch, self.version))
+        return dataset(self.version if self.tag is None else self.tag)
+
+    def _number_at(self, latest: lance.LanceDataset) -> int:
+        assert self.as_of is not None
+        found = [number for number, when in _times(latest) if when <= self.as_of]
+        if not found:
+            raise TableVersionNotFoundError(f"the table has no version as old as {self.as_of}")
+        return max(found)
+
+    def pinned(self, dataset: lance.LanceDataset) -> At:
+        """The very version that was opened, for whoever opens it again. A tag may move."""
+        branch = self.branch
+        if self.tag is not None:
+            branch = dataset.tags.list()[self.tag]["branch"]
+        return At(dataset.version, branch=branch)
 
     def missing(self, table: Table) -> TiltyardError:
         name = names.display(table.id)
@@ -60,9 +101,7 @@ LATEST = At()
 def open_at(access: Lance, table: Table, at: At = LATEST) -> lance.LanceDataset:
     """Open the version that is meant; a missing one is told apart from a missing table."""
     try:
-        if at.branch is not None:
-            return access.open(table.location).checkout_version((at.branch, at.version))
-        return access.open(table.location, at.version if at.tag is None else at.tag)
+        return at.open(lambda version: access.open(table.location, version))
     except (OSError, ValueError, RuntimeError) as error:
         if "not found" in str(error).lower():
             raise at.missing(table) from error
@@ -80,3 +119,27 @@ def describe(access: Lance, table: Table, at: At = LATEST) -> Detail:
         deleted_rows=counted["num_deleted_rows"],
         fragments=counted["num_fragments"],
     )
+
+
+def history(access: Lance, table: Table) -> list[Version]:
+    """Every version that is still there, oldest first. A request for each."""
+    return [
+        Version(
+            each["version"],
+            _utc(each["timestamp"]),
+            int(each["metadata"]["total_rows"]),
+            int(each["metadata"]["total_fragments"]),
+            int(each["metadata"]["total_files_size"]),
+        )
+        for each in open_at(access, table).versions()
+    ]
+
+
+def _times(dataset: lance.LanceDataset) -> list[tuple[int, datetime]]:
+    return [(each["version"], _utc(each["timestamp"])) for each in dataset.versions()]
+
+
+def _utc(when: object) -> datetime:
+    """pylance tells times without a zone, meant in the machine's own."""
+    assert isinstance(when, datetime)
+    return when.astimezone(UTC)

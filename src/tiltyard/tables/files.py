@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES, Lance, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
+from tiltyard.tables import rewrites
+from tiltyard.tables.fragments import Written, must_still_fit, renumbered, widened
+from tiltyard.tables.rewrites import Rewrite
 
 FENCE = "fence"
 NONCE = "tiltyard.nonce"
+
+# How often a write that adds columns looks again after others committed first.
+TRIES = 8
 
 
 @dataclass(frozen=True)
@@ -20,6 +28,7 @@ class Pending:
 
     staged: Staged
     onto: lance.LanceDataset | None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 class LanceFiles:
@@ -29,12 +38,71 @@ class LanceFiles:
         self._lance = access
         self._store = store
 
-    def stage(self, location: str, rows: pa.Table, base: int) -> Pending:
+    def stage(self, location: str, rows: pa.Table | Written, base: int) -> Pending:
         onto = self._open(location, base) if base else None
+        if isinstance(rows, Written):
+            return Pending(rows.stage(location), onto, rows.properties)
         return Pending(self._lance.stage(location, rows, onto), onto)
 
     def commit(self, staged: Pending, nonce: str) -> int:
-        return self._lance.commit(staged.staged, staged.onto, properties={NONCE: nonce}).version
+        properties = {**staged.properties, NONCE: nonce}
+        return self._lance.commit(staged.staged, staged.onto, properties=properties).version
+
+    def append(
+        self, location: str, rows: Written, base: int, nonce: str, expected: int | None
+    ) -> int:
+        before = self._open(location, base)
+        staged = rows.stage(location)
+        properties = {**rows.properties, NONCE: nonce}
+        add = self._widen if rows.evolves else self._add
+        try:
+            landed = add(before, staged, properties, expected)
+        except ConcurrentModificationError:
+            if expected is None:
+                discard(self._store, staged)
+            raise
+        must_still_fit(before, landed)
+        return landed.version
+
+    def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
+        onto = self._open(location, base)
+        return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
+
+    def _add(
+        self,
+        before: lance.LanceDataset,
+        staged: Staged,
+        properties: dict[str, str],
+        expected: int | None,
+    ) -> lance.LanceDataset:
+        if expected is None:
+            must_still_fit(before, self._lance.open(staged.location))
+            return self._lance.append(staged, before, properties=properties)
+        onto = self._open(staged.location, expected)
+        must_still_fit(before, onto)
+        return self._lance.append_strictly(staged, onto, onto.lance_schema, properties)
+
+    def _widen(
+        self,
+        before: lance.LanceDataset,
+        staged: Staged,
+        properties: dict[str, str],
+        expected: int | None,
+    ) -> lance.LanceDataset:
+        """Add rows and the columns that only they have, in one commit."""
+        tries = range(1 if expected is not None else TRIES)
+        for attempt in tries:
+            onto = self._open(staged.location, expected)
+            must_still_fit(before, onto)
+            schema = widened(onto, staged.schema)
+            numbered = [renumbered(each, staged.schema, schema) for each in staged.fragments]
+            following = replace(staged, fragments=numbered)
+            try:
+                return self._lance.append_strictly(following, onto, schema, properties)
+            except LostRaceError:
+                if attempt == tries[-1]:
+                    raise
+        raise AssertionError("unreachable")
 
     def discard(self, staged: Pending) -> None:
         discard(self._store, staged.staged)
@@ -52,7 +120,7 @@ class LanceFiles:
         transaction = lance.Transaction(base, operation, transaction_properties={NONCE: FENCE})
         self._lance.commit_anywhere(self._open(location, base), transaction)
 
-    def _open(self, location: str, version: int) -> lance.LanceDataset:
+    def _open(self, location: str, version: int | None) -> lance.LanceDataset:
         try:
             return self._lance.open(location, version)
         except FAILURES as error:

@@ -1,0 +1,234 @@
+"""A write in two halves: data files first, by any number of processes, then one commit.
+
+The files lie in the table's directory before anything claims it, so at a V1 location a purge that
+lists meanwhile would own them. Therefore the marker must be in the very state in which the write
+began, before the commit and after it: a purge changes that state before it deletes anything. In a
+directory of its own the row must still be there with that location, which is never used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import Catalog, Site, Table, already_exists
+from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    TableAlreadyExistsError,
+)
+from tiltyard.lifecycle.creation import Created, Creation
+from tiltyard.lifecycle.files import Files
+from tiltyard.lifecycle.revival import Revival, Seen
+from tiltyard.names import TableId
+from tiltyard.store import NotThere, Store, Tag
+from tiltyard.world import World
+
+AGAIN = "write it again"
+
+
+class WriteMode(StrEnum):
+    """What to do if the table exists; one that does not is created in every mode."""
+
+    CREATE = "create"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    EXIST_OK = "exist_ok"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrite:
+    """A write that has begun: where its files go, and what was there. Crosses to executors.
+
+    `read_version` is 0 for a table that is to be created; then `schema` is None. `base_version` is
+    the latest version in the directory, be it of a dropped table. `tag` is the state of the marker,
+    where one decides, and `token` a name of this write alone. A write that `evolves` brings columns
+    that the table lacks. `is_done` says that there is nothing to write: the mode was `exist_ok`,
+    and the table exists.
+    """
+
+    table: Table
+    exists: bool
+    mode: WriteMode
+    read_version: int
+    base_version: int
+    tag: Tag | None
+    token: str
+    evolves: bool = False
+    uri: str = ""
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    schema: Any = None
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+    @property
+    def is_marked(self) -> bool:
+        return names.is_marked(self.table.id, self.table.location)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the files number their columns anew: nothing of the version before counts."""
+        return self.mode is WriteMode.OVERWRITE or not self.read_version or self.evolves
+
+    @property
+    def is_done(self) -> bool:
+        return self.mode is WriteMode.EXIST_OK and self.read_version > 0
+
+
+class Writing:
+    """Begins and finishes writes in one catalog."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        catalog: Catalog,
+        files: Files,
+        revival: Revival,
+        creation: Creation,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._catalog = catalog
+        self._files = files
+        self._revival = revival
+        self._creation = creation
+
+    def begin(self, table: TableId, mode: WriteMode, properties: Mapping[str, str]) -> PendingWrite:
+        """What finding the table takes, the marker once more, and its latest version.
+
+        Nothing is written. The marker is read before the version, and both before any file is
+        written, so that whoever claims what is there has changed the marker since.
+        """
+        self._store.require_conditions()
+        site = self._catalog.site(table, properties)
+        tag = None
+        if names.is_marked(table, site.table.location):
+            present = self._revival.settled(table[0])
+            _must_fit(site, present)
+            tag = present.tag
+        newest = version_files.latest(self._store, site.table.location)
+        base = newest.version if newest else 0
+        version = base if site.exists else 0
+        if version and mode is WriteMode.CREATE:
+            raise already_exists(table)
+        return PendingWrite(
+            site.table, site.exists, mode, version, base, tag, self._world.token(32)
+        )
+
+    def finish(
+        self, pending: PendingWrite, rows: Any, *, expected_version: int | None = None
+    ) -> Created:
+        """Make the one commit. `rows` are in files already, so no try can be repeated from here.
+
+        An overwrite is a compare-and-swap on the version that was there at the beginning. An append
+        goes well with others. With `expected_version` either is a compare-and-swap on that one,
+        and the files stay where they are, for another try or for `abandon`.
+        """
+        if pending.is_done:
+            self._files.discard(self._files.stage(pending.table.location, rows, 0))
+            return Created(pending.table, pending.read_version)
+        if not pending.read_version:
+            return self._create(pending, rows)
+        self._must_be_as_seen(pending)
+        if pending.mode is WriteMode.OVERWRITE:
+            version = self._overwrite(pending, rows, expected_version)
+        else:
+            version = self._append(pending, rows, expected_version)
+        self._must_be_as_seen(pending)  # Guard C
+        return Created(pending.table, version)
+
+    def rewrite(self, pending: PendingWrite, rewrite: Any) -> Created:
+        """Make the one commit of rows that go, and others that come instead.
+
+        Nothing is removed if it is refused: the files are noted, and swept by whoever wrote them.
+        """
+        self._must_be_as_seen(pending)
+        try:
+            version = self._files.rewrite(
+                pending.table.location,
+                rewrite,
+                pending.read_version,
+                self._world.token(marker.NONCE_DIGITS),
+            )
+        except (NotThere, LostRaceError) as lost:
+            raise self._changed(pending) from lost
+        self._must_be_as_seen(pending)  # Guard C
+        return Created(pending.table, version)
+
+    def _create(self, pending: PendingWrite, rows: Any) -> Created:
+        site = Site(pending.table, pending.exists)
+        try:
+            return self._creation.create_at(site, rows, Seen(pending.tag))
+        except TableAlreadyExistsError as lost:
+            if pending.mode is WriteMode.CREATE:
+                raise
+            winner = self._catalog.occupant(pending.id)
+            if pending.mode is WriteMode.EXIST_OK and winner is not None:
+                newest = version_files.latest(self._store, winner.location)
+                return Created(winner, newest.version if newest else 0)
+            raise ConcurrentModificationError(
+                f"table {names.display(pending.id)} was created by another meanwhile", hint=AGAIN
+            ) from lost
+
+    def _overwrite(self, pending: PendingWrite, rows: Any, expected_version: int | None) -> int:
+        seen = expected_version or pending.read_version
+        try:
+            staged = self._files.stage(pending.table.location, rows, seen)
+        except NotThere as gone:
+            raise self._changed(pending) from gone
+        try:
+            return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
+        except LostRaceError as lost:
+            if expected_version is None:
+                self._files.discard(staged)
+            raise self._changed(pending) from lost
+
+    def _append(self, pending: PendingWrite, rows: Any, expected_version: int | None) -> int:
+        try:
+            return self._files.append(
+                pending.table.location,
+                rows,
+                pending.read_version,
+                self._world.token(marker.NONCE_DIGITS),
+                expected_version,
+            )
+        except (NotThere, LostRaceError) as lost:
+            raise self._changed(pending) from lost
+
+    def _must_be_as_seen(self, pending: PendingWrite) -> None:
+        """The table has not been dropped since, nor replaced by another of its name."""
+        found = self._catalog.find(pending.id)
+        same = found.location == pending.table.location
+        if same and pending.is_marked:
+            same = marker.read(self._store, pending.id[0]).tag == pending.tag
+        if not same:
+            raise _replaced(pending.id)
+
+    def _changed(self, pending: PendingWrite) -> ConcurrentModificationError:
+        return ConcurrentModificationError(
+            f"table {names.display(pending.id)} was changed since version {pending.read_version}",
+            hint="look at what came since, and " + AGAIN,
+        )
+
+
+def _must_fit(site: Site, present: Marker) -> None:
+    """The marker is still as it was when the site was chosen."""
+    free = (State.LIVE, State.DELETED, State.PURGED)
+    if present.state not in ((State.LIVE,) if site.exists else free):
+        raise _replaced(site.table.id)
+
+
+def _replaced(table: TableId) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"table {names.display(table)} was dropped, or its state changed, while its data was "
+        f"written",
+        hint=AGAIN,
+    )

@@ -1,0 +1,177 @@
+"""A table as a DataFrame, by the fastest way that is safe in any plan.
+
+Spark's data source API takes batches more slowly than `mapInArrow` does, and tells the planner
+nothing about a table's size. So a scan is a `mapInArrow` over a range of numbers, one of them per
+piece. Spark takes the result for as large as that range: it is made as large as the table, by more
+numbers, which are filtered out again in the JVM, and a wide column of nulls. So a join broadcasts
+a small table and never a large one. A table of a few rows is read at once and handed over as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tiltyard.errors import InvalidInputError
+from tiltyard.spark.options import Options
+from tiltyard.spark.plans import conditions_of, shows_plans
+from tiltyard.spark.predicates import translate
+from tiltyard.spark.scan import Scan
+from tiltyard.spark.target import Target
+from tiltyard.spark.types import ROW_ADDRESS, ROW_ID, quoted, to_spark_schema, wire_schema
+from tiltyard.tables import scan
+from tiltyard.tables.scan import Piece, Snapshot, Wanted
+
+# Up to here a table is read on the driver: that takes less than starting a task.
+FEW_ROWS = 10_000
+FEW_BYTES = 4 * 1024 * 1024
+
+# Spark counts 8 bytes for each number of a range, 100 for each binary, and 8 for each row; the wide
+# column stretches a range by (8 + 8 + 3200) / (8 + 8).
+WIDE = f"STRUCT<{', '.join(f'c{at}: BINARY' for at in range(32))}>"
+NUMBER_BYTES = 8 * 201
+
+
+def table(
+    spark: SparkSession,
+    name: str,
+    *,
+    root: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    branch: str | None = None,
+    as_of: datetime | str | None = None,
+    limit: int | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Read a table by its dotted name in the catalog at `root`, or by the path of its directory.
+
+    `where` is a condition in Spark's SQL over any column: what can be told exactly is left out by
+    Lance before it is sent, the rest by Spark. A limit counts the rows that are left; of a search,
+    `where` chooses among what was found. Other options are those of the data source.
+    """
+    given = {
+        "table" if root is not None else "path": name,
+        "root": root,
+        "version": version,
+        "tag": tag,
+        "branch": branch,
+        "as_of": as_of,
+        "limit": limit,
+        "columns": None if columns is None else _listed(columns),
+        **options,
+    }
+    chosen = Options({key: value for key, value in given.items() if value is not None})
+    planned = Scan.plan(Target.parse(chosen), chosen)
+    return frame(spark, planned) if where is None else _filtered(spark, planned, where)
+
+
+def _filtered(spark: SparkSession, planned: Scan, where: str) -> DataFrame:
+    if planned.wanted.is_search:  # the best rows are those of the whole table
+        return frame(spark, planned).where(where)
+    names, limit = planned.schema.names, planned.wanted.limit
+    wanted = replace(planned.wanted, limit=None)
+    if shows_plans(spark):  # with Spark Connect, `where` speaks of the columns that are wanted
+        wanted = _narrowed(spark, planned.snapshot, wanted, where)
+    scanned = Scan.of(
+        planned.snapshot, wanted, planned.num_partitions, planned.fragments_per_partition
+    )
+    rows = frame(spark, scanned).where(where).select(*map(quoted, names))
+    return rows if limit is None else rows.limit(limit)
+
+
+def _narrowed(spark: SparkSession, snapshot: Snapshot, wanted: Wanted, where: str) -> Wanted:
+    """What is wanted, and what a condition speaks of, without the rows that it leaves out."""
+    types = scan.schema_of(snapshot, replace(wanted, columns=None))
+    schema = to_spark_schema(types)
+    conditions = conditions_of(spark, schema, types, where)
+    found = "false" if conditions is None else translate(conditions)
+    filters = [f"({each})" for each in (wanted.filter, found) if each is not None]
+    columns = wanted.columns
+    if columns is not None:
+        spoken_of = _columns_in(spark.createDataFrame([], schema).where(where))
+        columns = (*columns, *sorted(spoken_of - {*columns, ROW_ID, ROW_ADDRESS}))
+    return replace(wanted, columns=columns, filter=" AND ".join(filters) or None)
+
+
+def _columns_in(rows: DataFrame) -> set[str]:
+    """The columns that the condition of a frame speaks of."""
+    plan: Any = rows._jdf.queryExecution().analyzed()
+    found = plan.condition().references().toSeq()
+    return {found.apply(at).name() for at in range(found.size())}
+
+
+def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
+    """The rows of a scan: a few at once, unless told otherwise, many when Spark asks for them."""
+    rows = _most_rows(planned)
+    if few and rows <= FEW_ROWS:
+        read = read_few(planned)
+        if read is not None:
+            return spark.createDataFrame(read, planned.schema)
+    pieces = planned.pieces(cores(spark)) or [Piece(())]
+    stride = max(1, rows * planned.row_bytes // (NUMBER_BYTES * len(pieces)))
+    numbers = spark.range(0, stride * len(pieces), 1, len(pieces)).where(f"id % {stride} = 0")
+    numbers = numbers.selectExpr("id", f"CAST(NULL AS {WIDE}) AS wide")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    assert zone is not None
+    return numbers.mapInArrow(_reading(planned, pieces, stride, zone), planned.schema)
+
+
+def cores(spark: SparkSession) -> int | None:
+    """How many tasks run at once, as far as the session tells: Spark Connect's does not."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except PySparkException:
+        return None
+
+
+def _most_rows(planned: Scan) -> int:
+    """As many rows as there can be. A filter may leave less, and nobody knows how many."""
+    rows = scan.count(planned.snapshot)
+    wanted = planned.wanted
+    if wanted.limit is not None and wanted.filter is None and not wanted.is_search:
+        return min(rows, wanted.limit)
+    return rows
+
+
+def read_few(planned: Scan) -> pa.Table | None:
+    """All rows in one batch; None if they are few, but large."""
+    batches, size = [], 0
+    for piece in planned.pieces(1):
+        for batch in planned.read(piece):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > FEW_BYTES:
+                return None
+    return pa.Table.from_batches(batches, wire_schema(planned.schema)).combine_chunks()
+
+
+def _reading(
+    planned: Scan, pieces: Sequence[Piece], stride: int, zone: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What an executor does with the numbers it is given."""
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from planned.read(pieces[number // stride], zone)
+
+    return read
+
+
+def _listed(columns: Sequence[str]) -> str:
+    if isinstance(columns, str):
+        raise InvalidInputError(
+            f"columns are a list of names, not the string {columns!r}",
+            hint=f"did you mean [{columns!r}]?",
+        )
+    return json.dumps(list(columns))

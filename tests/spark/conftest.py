@@ -1,0 +1,95 @@
+"""One Spark for the whole test run: a local session with two cores, and for the tests that ask for
+it a cluster of two executor processes. A process can have one of them at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.lake import Lake
+from tiltyard.spark.session import session
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Tests start many short jobs on little data: a JVM that compiles less starts them sooner.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+Start = Callable[[str], SparkSession]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests with Spark go to one worker, those on the cluster last: Spark starts twice."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and {"spark", "cluster"}.intersection(_fixtures(item)):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(300))
+    items.sort(key=lambda item: "cluster" in _fixtures(item))
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])
+
+
+@pytest.fixture(scope="session")
+def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts Spark on a master, after stopping the one that runs on another."""
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    running: dict[str, SparkSession] = {}
+    home = tmp_path_factory.mktemp("spark")
+
+    def start(master: str) -> SparkSession:
+        if master not in running or _is_stopped(running[master]):
+            for other in running.values():
+                other.stop()
+            running.clear()
+            running[master] = session(master, memory="1g", settings=_settings(home))
+            running[master].sparkContext.setLogLevel("OFF")
+        return running[master]
+
+    yield start
+    for each in running.values():
+        each.stop()
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    return spark.sparkContext._jsc is None
+
+
+def _settings(home: Path) -> dict[str, str]:
+    return {
+        "spark.driver.extraJavaOptions": QUICK,
+        "spark.executor.extraJavaOptions": QUICK,
+        "spark.executor.memory": "512m",
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+        "spark.local.dir": str(home / "local"),
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+    }
+
+
+@pytest.fixture
+def spark(start_spark: Start) -> SparkSession:
+    """A local session with two cores."""
+    return start_spark("local[2]")
+
+
+@pytest.fixture
+def cluster(start_spark: Start) -> SparkSession:
+    """A session on two executor processes with a core each."""
+    return start_spark("local-cluster[2,1,1024]")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: SparkSession) -> Lake:
+    return Lake(tmp_path / "lake", spark)
+
+
+@pytest.fixture
+def cluster_lake(tmp_path: Path, cluster: SparkSession) -> Lake:
+    return Lake(tmp_path / "lake", cluster)

@@ -1,0 +1,428 @@
+"""The writer as Spark drives it: made once, pickled, run by tasks, and ended by commit or abort,
+each in a process of its own. No Spark runs here."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+import tiltyard
+from tests.kit.stores import Fault, FaultyStore
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    TableSchemaValidationError,
+)
+from tiltyard.spark.options import Options
+from tiltyard.spark.target import Target, _opened
+from tiltyard.spark.write import Message, Writer
+from tiltyard.tables import fragments
+
+ID = StructField("id", LongType(), True)
+NAME = StructField("name", StringType(), True)
+PEOPLE = StructType([ID, NAME])
+
+
+class Job:
+    """One write, the way Spark carries it out."""
+
+    def __init__(
+        self, root: Path, schema: StructType = PEOPLE, table: str = "people", **options: Any
+    ):
+        overwrite = options.pop("overwrite", False)
+        given = Options({"root": str(root), "table": table, **options})
+        self.writer = Writer(Target.parse(given), schema, overwrite, given)
+
+    def task(self, *batches: dict[str, Sequence[Any]] | pa.RecordBatch) -> Message:
+        made = [b if isinstance(b, pa.RecordBatch) else pa.record_batch(b) for b in batches]
+        sent: Message = pickle.loads(pickle.dumps(self._copy().write(iter(made))))
+        return sent
+
+    def commit(self, *messages: Message | None) -> None:
+        self._copy().commit(list(messages))
+
+    def abort(self, *messages: Message | None) -> None:
+        self._copy().abort(list(messages))
+
+    def _copy(self) -> Writer:
+        copy: Writer = pickle.loads(pickle.dumps(self.writer))
+        return copy
+
+
+def rows(root: Path, table: str = "people") -> list[tuple[Any, ...]]:
+    found = tiltyard.connect(root).open_table([table]).to_table()
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+def some(*numbers: int) -> dict[str, Sequence[Any]]:
+    return {"id": list(numbers), "name": [f"n{each}" for each in numbers]}
+
+
+def data_files(root: Path, table: str = "people") -> set[str]:
+    return {each.name for each in root.glob(f"{table}.lance/data/*")}
+
+
+def owned(root: Path, table: str = "people") -> set[str]:
+    latest = tiltyard.connect(root).open_table([table])
+    return {
+        file.path
+        for version in latest.versions()
+        for each in latest.checkout_version(version["version"]).get_fragments()
+        for file in each.data_files()
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+def put(root: Path, data: pa.Table, table: str = "people") -> lance.LanceDataset:
+    namespace = tiltyard.connect(root)
+    pending = namespace.begin_write([table], "overwrite")
+    written = fragments.write(pending, data.to_reader())
+    namespace.finish_write(pending, written, data.schema)
+    return namespace.open_table([table])
+
+
+# -- tasks, retried and speculative
+
+
+def test_a_write_is_one_version_with_a_fragment_per_task(root: Path) -> None:
+    job = Job(root)
+    messages = [job.task(some(1, 2), some(3)), job.task(some(4)), job.task()]
+
+    job.commit(*messages)
+
+    assert sorted(rows(root)) == [(each, f"n{each}") for each in range(1, 5)]
+    table = tiltyard.connect(root).open_table(["people"])
+    assert (table.version, len(table.get_fragments())) == (1, 2)
+
+
+def test_of_a_task_that_ran_twice_only_what_was_reported_counts(root: Path) -> None:
+    job = Job(root)
+    job.task(some(1))  # was killed before its message arrived
+    second = job.task(some(1))
+    job.task(some(1))  # speculative, and too late
+
+    job.commit(second, None)
+
+    assert rows(root) == [(1, "n1")]
+    assert data_files(root) == owned(root), "what the others wrote is gone"
+    assert not list(root.glob("__writes/*/*"))
+
+
+def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
+    job = Job(root, max_rows_per_file=1)
+
+    def batches() -> Any:
+        yield pa.record_batch(some(1, 2))
+        raise ValueError("boom")
+
+    with pytest.raises(tiltyard.TiltyardError, match="boom"):
+        job._copy().write(batches())
+
+    job.abort()
+    assert not data_files(root)
+
+
+# -- ends
+
+
+def test_an_aborted_job_leaves_no_row_and_no_file(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    before = data_files(root)
+    job = Job(root)
+    message = job.task(some(2))
+    job.task(some(3))
+
+    job.abort(message, None)
+
+    assert rows(root) == [(1, "n1")]
+    assert data_files(root) == before
+    assert job.task(some(4)) == Message(), "and a task that ends later tidies up after itself"
+    assert data_files(root) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_abort_after_a_commit_that_landed_loses_nothing(root: Path, overwrite: bool) -> None:
+    """Spark aborts whenever the commit raised, whatever the table says."""
+    put(root, pa.table(some(1)))
+    job = Job(root, overwrite=overwrite)
+    messages = [job.task(some(2)), job.task(some(3))]
+    job.commit(*messages)
+
+    job.abort(*messages)
+
+    assert sorted(rows(root)) == [
+        (each, f"n{each}") for each in ((2, 3) if overwrite else (1, 2, 3))
+    ]
+
+
+def test_a_commit_that_raised_after_it_landed_is_not_undone(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    job = Job(root)
+    message = job.task(some(2))
+    namespace = job.writer._target.namespace()
+    store = FaultyStore(namespace._store)
+    namespace._writing._store = store
+    store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=1)
+
+    try:
+        with pytest.raises(ServiceUnavailableError):
+            job.commit(message)
+        assert not store.pending
+        job.abort(message)
+    finally:
+        _opened.cache_clear()
+
+    assert sorted(rows(root)) == [(1, "n1"), (2, "n2")]
+
+
+def test_what_can_not_be_tidied_up_does_not_fail_a_write(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: Any, **rest: Any) -> int:
+        raise ServiceUnavailableError("no answer")
+
+    monkeypatch.setattr(tiltyard.DirectoryNamespace, "sweep_write", broken)
+    job = Job(root)
+
+    job.commit(job.task(some(1)))
+
+    assert rows(root) == [(1, "n1")]
+
+
+def test_an_overwrite_does_not_win_over_a_newer_append(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    late = Job(root, overwrite=True)
+    message = late.task(some(9))
+    early = Job(root)
+    early.commit(early.task(some(2)))
+
+    with pytest.raises(ConcurrentModificationError):
+        late.commit(message)
+    late.abort(message)
+
+    assert sorted(rows(root)) == [(1, "n1"), (2, "n2")]
+    assert data_files(root) == owned(root)
+
+
+def test_appends_go_together(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    one, other = Job(root), Job(root)
+    messages = one.task(some(2)), other.task(some(3))
+
+    other.commit(messages[1])
+    one.commit(messages[0])
+
+    assert sorted(each for each, _ in rows(root)) == [1, 2, 3]
+
+
+# -- modes
+
+
+def test_a_write_may_insist_that_there_is_no_table(root: Path) -> None:
+    job = Job(root, if_exists="error")
+    job.commit(job.task(some(1)))
+
+    with pytest.raises(TableAlreadyExistsError):
+        Job(root, if_exists="error")
+
+
+def test_a_write_may_be_left_out_if_there_is_a_table(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    job = Job(root, StructType([StructField("other", LongType())]), if_exists="ignore")
+
+    def unread() -> Any:
+        raise AssertionError("no row is asked for")
+        yield
+
+    message = job._copy().write(unread())
+    job.commit(message)
+
+    assert message == Message()
+    assert rows(root) == [(1, "n1")]
+
+
+def test_an_append_of_nothing_makes_no_version(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    job = Job(root)
+
+    job.commit(job.task(), job.task())
+
+    assert tiltyard.connect(root).open_table(["people"]).version == 1
+    empty = Job(root, table="empty")
+    empty.commit(empty.task())
+    assert tiltyard.connect(root).open_table(["empty"]).schema.names == ["id", "name"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"if_exists": "perhaps"},
+        {"if_exists": "error", "overwrite": True},
+        {"columns": "id"},
+        {"filter": "id = 1"},
+        {"max_rows_per_file": "0"},
+        {"max_bytes_per_file": "many"},
+        {"storage_version": "9"},
+        {"mergeSchema": "perhaps"},
+        {"max_rows_per_fil": "1"},
+    ],
+    ids=str,
+)
+def test_a_wrong_option_is_refused(root: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        Job(root, **options)
+
+
+# -- columns
+
+
+def columns(*fields: StructField) -> StructType:
+    return StructType(list(fields))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (columns(ID), "'name' is missing"),
+        (columns(NAME), "'id' is missing, and can't be null"),
+        (columns(ID, NAME, StructField("age", LongType())), "no column 'age'"),
+        (
+            columns(StructField("id", LongType(), False), StructField("name", DoubleType())),
+            "'name' is double",
+        ),
+        (columns(StructField("id", DoubleType(), False), NAME), "'id' is double"),
+        (columns(ID, NAME), "'id' may be null"),
+        (columns(ID, StructField("ID", LongType(), False), NAME), "same name"),
+        (columns(), "at least one column"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_columns_that_do_not_fit_are_refused_before_anything_is_written(
+    root: Path, given: StructType, says: str
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    put(root, pa.table(some(1), schema=schema))
+    before = sorted(root.rglob("*"))
+
+    with pytest.raises(TableSchemaValidationError, match=says):
+        Job(root, given)
+
+    assert sorted(root.rglob("*")) == before
+
+
+def test_columns_are_matched_by_name_in_any_order_and_case(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    given = columns(StructField("NAME", StringType()), StructField("Id", IntegerType()))
+    batch = pa.record_batch({"NAME": ["n2"], "Id": pa.array([2], pa.int32())})
+
+    job = Job(root, given)
+    job.commit(job.task(batch))
+
+    assert rows(root) == [(1, "n1"), (2, "n2")]
+    with pytest.raises(TableSchemaValidationError):
+        Job(root, given, case_sensitive=True)
+
+
+def test_columns_are_added_if_the_schemas_may_be_merged(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    given = columns(StructField("age", IntegerType(), False), ID)
+    job = Job(root, given, mergeSchema=True)
+
+    batch = pa.record_batch({"age": pa.array([7], pa.int32()), "id": [2]})
+    job.commit(job.task(batch))
+
+    assert rows(root) == [(1, "n1", None), (2, None, 7)]
+    assert tiltyard.connect(root).open_table(["people"]).version == 2, "one commit"
+    with pytest.raises(TableSchemaValidationError):
+        Job(root, columns(ID, StructField("age", StringType())), mergeSchema=True)
+
+
+def test_a_vector_stays_a_vector(root: Path) -> None:
+    vectors = pa.array([[1.0, 2.0]], pa.list_(pa.float16(), 2))
+    put(root, pa.table({"v": vectors}))
+    given = columns(StructField("v", ArrayType(FloatType())))
+    batch = pa.record_batch({"v": pa.array([[3.0, 4.0]], pa.list_(pa.float32()))})
+
+    for overwrite in (False, True):
+        job = Job(root, given, overwrite=overwrite)
+        job.commit(job.task(batch))
+        table = tiltyard.connect(root).open_table(["people"])
+        assert table.schema.field("v").type == vectors.type
+        assert table.to_table()["v"].to_pylist()[-1] == [3.0, 4.0]
+
+    job = Job(root, given)
+    with pytest.raises(tiltyard.TiltyardError, match="'v'"):
+        job.task(pa.record_batch({"v": pa.array([[3.0]], pa.list_(pa.float32()))}))
+
+
+def test_an_overwrite_brings_its_own_columns(root: Path) -> None:
+    put(root, pa.table(some(1)))
+    job = Job(root, columns(StructField("id", StringType(), False)), overwrite=True)
+
+    job.commit(job.task({"id": ["x"]}))
+
+    table = tiltyard.connect(root).open_table(["people"])
+    assert table.schema == pa.schema([("id", pa.string())]), "and nulls may come later"
+    assert rows(root) == [("x",)]
+
+
+def test_small_batches_are_put_together(root: Path) -> None:
+    job = Job(root, batch_size=100)
+    batches = [some(each) for each in range(250)]
+
+    job.commit(job.task(*batches))
+
+    assert [each for each, _ in rows(root)] == list(range(250))
+
+
+# -- a path
+
+
+def test_a_directory_without_a_catalog_is_written_too(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x y.lance"
+
+    def job(overwrite: bool = False, **options: Any) -> Job:
+        made = Job.__new__(Job)
+        given = Options({"path": str(path), **options})
+        made.writer = Writer(Target.parse(given), PEOPLE, overwrite, given)
+        return made
+
+    first = job()
+    first.commit(first.task(some(1)))
+    late, early = job(overwrite=True), job()
+    message = late.task(some(9))
+    early.commit(early.task(some(2)))
+    with pytest.raises(ConcurrentModificationError):
+        late.commit(message)
+    late.abort(message)
+    with pytest.raises(TableAlreadyExistsError):
+        job(if_exists="error")
+    given_up = job()
+    given_up.abort(given_up.task(some(7)))
+
+    table = lance.dataset(str(path))
+    assert sorted(table.to_table()["id"].to_pylist()) == [1, 2]
+    used = {file.path for each in table.get_fragments() for file in each.data_files()}
+    assert {each.name for each in path.glob("data/*")} == used
