@@ -11,11 +11,12 @@ from typing import Any
 
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.tables import TableOperations
+from tiltyard.namespace.versions import VersionOperations
 
 __all__ = ["DirectoryNamespace", "connect"]
 
 
-class DirectoryNamespace(NamespaceOperations, TableOperations):
+class DirectoryNamespace(NamespaceOperations, TableOperations, VersionOperations):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 
     Properties are those of pylance's own DirectoryNamespace: `root`, `manifest_enabled`,

@@ -24,6 +24,7 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables.files import LanceFiles
+from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.world import WORLD
 
 
@@ -72,6 +73,7 @@ class Rooms(api.LanceNamespace):
         self._creation = Creation(
             self._store, self._world, self._catalog, files, revival, markers, Retry()
         )
+        self._versions = DirectoryVersions(self._store, self._world, self._catalog, Retry())
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
@@ -102,6 +104,10 @@ class Rooms(api.LanceNamespace):
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)
+
+    def _tracks_versions(self) -> bool | None:
+        """Whether Lance is to bring every commit to us."""
+        return self._settings.table_version_tracking_enabled or None
 
     def _vended(self, wanted: bool | None) -> dict[str, str] | None:
         """The caller's own storage options, if the catalog was opened to hand them out."""
