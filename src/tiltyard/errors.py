@@ -16,6 +16,7 @@
         ├── TableSchemaValidationError
         ├── InvalidTableStateError
         ├── ConcurrentModificationError        retryable
+        │   └── VersionBehindBoundaryError     .version, .boundary
         ├── PermissionDeniedError
         ├── UnauthenticatedError
         ├── ThrottlingError                    retryable
@@ -114,6 +115,18 @@ class ConcurrentModificationError(TiltyardError, lance_errors.ConcurrentModifica
     """Somebody else changed the same thing first; nothing of ours took effect."""
 
     retryable = True
+
+
+class VersionBehindBoundaryError(ConcurrentModificationError):
+    """Versions that this write built on, or the one that it wrote, may have been deleted since."""
+
+    def __init__(self, version: int, boundary: int) -> None:
+        super().__init__(
+            f"version {version} is behind the boundary {boundary}: what came after it may be gone",
+            hint="open the table anew and do it again",
+        )
+        self.version = version
+        self.boundary = boundary
 
 
 class PermissionDeniedError(TiltyardError, lance_errors.PermissionDeniedError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from tiltyard.errors import InvalidInputError
 
@@ -17,11 +17,14 @@ RESERVED_PREFIX = "__"
 TRASH = "__trash"
 LIFTED = "__nested_markers_lifted"
 WRITES = "__writes"
+BOUNDARIES = "__gc"
 TABLE_SUFFIX = ".lance"
 MARKER_SUFFIX = ".deleted"
 RESERVATION = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 VERSIONS_DIRECTORY = "_versions"
+REFERENCES_DIRECTORY = "_refs"
+BRANCHES_DIRECTORY = "tree"
 
 # 255 bytes are the most a local disk holds in one name; the most that we add to an object id is a
 # hash and two underscores.
@@ -254,3 +257,22 @@ def relative_location(root: str, location: str) -> str:
 def uri(root: str, location: str) -> str:
     """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is not."""
     return f"{root}/{quote(location)}" if "://" in root else f"{root}/{location}"
+
+
+def store_path(root: str, key: str) -> str:
+    """An object as Lance names it to a namespace: from the top of the disk or bucket."""
+    return f"{_prefix(root)}/{key}".strip("/")
+
+
+def from_store_path(root: str, path: str) -> str:
+    """The inverse of `store_path`; a full path or URI will do as well."""
+    prefix = _prefix(root)
+    if "://" in path or path.startswith("/") or not prefix:
+        return relative_location(root, path)
+    if not path.startswith(f"{prefix}/"):
+        raise InvalidInputError(f"{path!r} is not inside the catalog")
+    return relative_location(root, path[len(prefix) + 1 :])
+
+
+def _prefix(root: str) -> str:
+    return (unquote(urlsplit(root).path) if "://" in root else root).strip("/")

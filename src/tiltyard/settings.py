@@ -45,6 +45,7 @@ class Settings:
     inline_optimization_enabled: bool = False
     commit_retries: int = 30
     max_staleness: float = 0.0
+    table_version_tracking_enabled: bool = False
     default_ttl: float | None = 7 * 86400.0
     actor: str = field(default_factory=_whoami)
     vend_input_storage_options: bool = False
@@ -190,6 +191,7 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "inline_optimization_enabled": _flag,
     "commit_retries": _count,
     "max_staleness": _seconds,
+    "table_version_tracking_enabled": _flag,
     "default_ttl": lambda name, value: duration(value, name),
     "actor": _text,
     "vend_input_storage_options": _flag,
@@ -200,8 +202,7 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
 # Properties of pylance's DirectoryNamespace that would change what a caller gets, and what to do
 # instead. Switched off they are accepted, so that a shared set of properties opens both.
 _PYLANCE_ONLY = {
-    "table_version_tracking_enabled": "table versions are not tracked yet",
-    "table_version_storage_enabled": "table versions are not tracked yet",
+    "table_version_storage_enabled": "versions are kept as rows where the catalog is managed",
     "dir_listing_to_manifest_migration_enabled": "call migrate() instead",
     "ops_metrics_enabled": "count requests at the store instead",
     "credential_vendor.enabled": "storage options are handed out with vend_input_storage_options",

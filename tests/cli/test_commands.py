@@ -57,6 +57,16 @@ def test_overwriting_makes_a_new_version(products: Tiltyard) -> None:
     assert json.loads(shown.out)["version"] == 2
 
 
+def test_versions_are_listed_newest_first(products: Tiltyard) -> None:
+    products("table", "create", "products", "products.csv", "--mode", "overwrite")
+    shown = json.loads(products("-o", "json", "table", "versions", "products").out)
+    assert [each["version"] for each in shown] == [2, 1]
+    assert all(each["manifest_bytes"] > 0 for each in shown)
+    limited = products("-o", "json", "table", "versions", "products", "--limit", "1")
+    assert [each["version"] for each in json.loads(limited.out)] == [2]
+    assert products("table", "versions", "nothing").status == 4
+
+
 def test_an_existing_table_can_be_accepted(products: Tiltyard) -> None:
     arguments = ("table", "create", "products", "products.csv", "--mode", "exist_ok")
     assert products(*arguments).status == 0

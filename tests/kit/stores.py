@@ -145,8 +145,8 @@ class FaultyStore:
     def url(self) -> str:
         return self.inner.url
 
-    def get(self, key: str) -> Blob:
-        return self._ask("get", [key], lambda: self.inner.get(key))
+    def get(self, key: str, known: Tag | None = None) -> Blob:
+        return self._ask("get", [key], lambda: self.inner.get(key, known))
 
     def head(self, key: str) -> Entry:
         return self._ask("head", [key], lambda: self.inner.head(key))

@@ -18,6 +18,7 @@ from tiltyard.store import (
     NotThere,
     Progress,
     Tag,
+    Unchanged,
 )
 
 Ask = Callable[[Request], Answer]
@@ -40,9 +41,12 @@ class ScheduledStore:
     def url(self) -> str:
         return "simulation"
 
-    def get(self, key: str) -> Blob:
+    def get(self, key: str, known: Tag | None = None) -> Blob:
         body: bytes = self._answer(Request("get", key)).value
-        return Blob(body, Tag(tag_of(body)))
+        tag = Tag(tag_of(body))
+        if tag == known:
+            raise Unchanged(key)
+        return Blob(body, tag)
 
     def head(self, key: str) -> Entry:
         body = self.get(key).body

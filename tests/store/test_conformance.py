@@ -9,7 +9,7 @@ import pytest
 from tests.kit.servers import S3Server
 from tests.store.conftest import Backend, keys, open_on
 from tiltyard.errors import StoreCannotCompareAndSwapError
-from tiltyard.store import AlreadyThere, Changed, NotThere, Store
+from tiltyard.store import AlreadyThere, Changed, NotThere, Store, Unchanged
 
 # -- reading
 
@@ -18,6 +18,18 @@ def test_get_returns_the_bytes_that_were_written(store: Store) -> None:
     body = bytes(range(256)) * 40
     store.put("folder/object", body)
     assert store.get("folder/object").body == body
+
+
+def test_what_is_known_already_is_not_read_again(store: Store) -> None:
+    store.put("object", b"1")
+    first = store.get("object")
+    with pytest.raises(Unchanged):
+        store.get("object", first.tag)
+    store.put("object", b"2")
+    second = store.get("object", first.tag)
+    assert (second.body, second.tag == first.tag) == (b"2", False)
+    with pytest.raises(NotThere):
+        store.get("nothing", first.tag)
 
 
 def test_an_empty_object_exists(store: Store) -> None:

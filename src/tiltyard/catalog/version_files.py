@@ -7,7 +7,8 @@ plain number. Staged and detached manifests have other names and are no versions
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tiltyard import names
 from tiltyard.store import Entry, Store
@@ -17,12 +18,22 @@ _NEWEST_FIRST = 2**64 - 1
 _DIGITS = 20
 
 
+class Naming(StrEnum):
+    """How a table names its versions, in the words of the specification."""
+
+    NEWEST_FIRST = "v2"
+    PLAIN = "v1"
+
+
 @dataclass(frozen=True, slots=True)
 class VersionFile:
     """One committed version of a table, and the object that holds it."""
 
     version: int
     key: str
+    size: int = field(default=0, compare=False)
+    modified_ms: int | None = field(default=None, compare=False)
+    e_tag: str | None = field(default=None, compare=False)
 
 
 def parse(entry: Entry) -> VersionFile | None:
@@ -31,22 +42,34 @@ def parse(entry: Entry) -> VersionFile | None:
     if match is None:
         return None
     number = int(match[1])
-    return VersionFile(_NEWEST_FIRST - number if len(match[1]) == _DIGITS else number, entry.key)
+    return VersionFile(
+        _NEWEST_FIRST - number if len(match[1]) == _DIGITS else number,
+        entry.key,
+        entry.size,
+        entry.modified_ms,
+        entry.tag.e_tag if entry.tag else None,
+    )
 
 
-def key_of(location: str, version: int) -> str:
-    """Where Lance keeps a version of a table that names them newest first."""
-    return f"{location}/{names.VERSIONS_DIRECTORY}/{_NEWEST_FIRST - version:020d}.manifest"
+def key_of(location: str, version: int, naming: Naming = Naming.NEWEST_FIRST) -> str:
+    """Where Lance keeps a version."""
+    newest_first = naming is Naming.NEWEST_FIRST
+    name = f"{_NEWEST_FIRST - version:020d}" if newest_first else str(version)
+    return f"{location}/{names.VERSIONS_DIRECTORY}/{name}.manifest"
+
+
+def every(store: Store, location: str) -> list[VersionFile]:
+    """All versions of a table, oldest first. One request per 1,000."""
+    found = map(parse, store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects)
+    return sorted((each for each in found if each), key=lambda each: each.version)
 
 
 def latest(store: Store, location: str) -> VersionFile | None:
     """The latest version of a table. One request, unless something else sorts before it."""
-    folder = f"{location}/{names.VERSIONS_DIRECTORY}"
-    first = store.first(folder)
+    first = store.first(f"{location}/{names.VERSIONS_DIRECTORY}")
     if first is None:
         return None
     found = parse(first)
     if found is not None and len(first.name.partition(".")[0]) == _DIGITS:
         return found
-    every = (parse(entry) for entry in store.list(folder).objects)
-    return max((each for each in every if each), key=lambda each: each.version, default=None)
+    return max(every(store, location), key=lambda each: each.version, default=None)

@@ -114,6 +114,45 @@ def exists(call: Call, table: Name) -> None:
     call.out.done(f"Table {shown} exists.", {"table": shown, "exists": True})
 
 
+@verb(app, "versions")
+def versions(
+    call: Call,
+    table: Name,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+    ] = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", help="Those of a branch, not of the main one.")
+    ] = None,
+) -> None:
+    """List the versions of a table that can be read, newest first."""
+    from lance_namespace import ListTableVersionsRequest
+
+    from tiltyard.world import moment
+
+    request = ListTableVersionsRequest(
+        id=identifiers.parse(table), limit=limit, branch=branch, descending=True
+    )
+    fields = [
+        Field("version"),
+        Field("committed", words.age),
+        Field("manifest_bytes", words.size),
+        Field("manifest"),
+    ]
+    call.out.rows(
+        fields,
+        (
+            {
+                "version": each.version,
+                "committed": moment(each.timestamp_millis or 0),
+                "manifest_bytes": each.manifest_size,
+                "manifest": each.manifest_path.rpartition("/")[2],
+            }
+            for each in call.catalog.list_table_versions(request).versions
+        ),
+    )
+
+
 @verb(app, "count")
 def count(call: Call, table: Name) -> None:
     """Count the rows of a table."""

@@ -11,12 +11,13 @@ from typing import Any
 
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.tables import TableOperations
+from tiltyard.namespace.versions import VersionOperations
 from tiltyard.namespace.writes import WriteOperations
 
 __all__ = ["DirectoryNamespace", "connect"]
 
 
-class DirectoryNamespace(NamespaceOperations, TableOperations, WriteOperations):
+class DirectoryNamespace(NamespaceOperations, TableOperations, WriteOperations, VersionOperations):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 
     Properties are those of pylance's own DirectoryNamespace: `root`, `manifest_enabled`,

@@ -26,6 +26,7 @@ from tiltyard.lifecycle.writing import Writing
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables.files import LanceFiles
+from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.world import WORLD
 
 
@@ -80,6 +81,7 @@ class Rooms(api.LanceNamespace):
         self._writing = Writing(
             self._store, self._world, self._catalog, files, revival, self._creation
         )
+        self._versions = DirectoryVersions(self._store, self._world, self._catalog, Retry())
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
@@ -110,6 +112,10 @@ class Rooms(api.LanceNamespace):
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)
+
+    def _tracks_versions(self) -> bool | None:
+        """Whether Lance is to bring every commit to us."""
+        return self._settings.table_version_tracking_enabled or None
 
     def _vended(self, wanted: bool | None) -> dict[str, str] | None:
         """The caller's own storage options, if the catalog was opened to hand them out."""

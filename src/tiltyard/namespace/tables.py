@@ -73,6 +73,7 @@ class TableOperations(Rooms):
             table_uri=_complete(uri) if request.with_table_uri else None,
             storage_options=self._vended(request.vend_credentials),
             properties=properties_of(table),
+            managed_versioning=self._tracks_versions(),
         )
         wants_detail = bool(request.load_detailed_metadata) or at != describe.LATEST
         if request.check_declared or wants_detail:
@@ -134,6 +135,7 @@ class TableOperations(Rooms):
                 location=self._uri(table),
                 storage_options=self._vended(request.vend_credentials),
                 properties=properties_of(table),
+                managed_versioning=self._tracks_versions(),
             )
             for table, request in zip(declared, requests, strict=True)
         ]

@@ -7,7 +7,7 @@ namespace.finish_write(pending, fragments, schema)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -84,7 +84,10 @@ class WriteOperations(Rooms):
             evolves=pending.evolves,
         )
         try:
-            return self._writing.finish(pending, written, expected_version=expected_version)
+            return self._fenced(
+                pending,
+                lambda: self._writing.finish(pending, written, expected_version=expected_version),
+            )
         except TiltyardError:
             if not written.is_staged:  # no commit was tried, and none will be
                 discard(self._store, written.files)
@@ -96,7 +99,16 @@ class WriteOperations(Rooms):
 
         ConcurrentModificationError if another touched the same rows first, or, for a merge, any.
         """
-        return self._writing.rewrite(pending, rewrite)
+        return self._fenced(pending, lambda: self._writing.rewrite(pending, rewrite))
+
+    def _fenced(self, pending: PendingWrite, commit: Callable[[], Created]) -> Created:
+        """A commit between the two looks at the table's boundary. See `versions.directory`."""
+        if not pending.read_version:
+            return commit()
+        self._versions.check_base(pending.table, pending.read_version)
+        created = commit()
+        self._versions.check_landed(created.table, created.version)
+        return created
 
     @says("abandon writing table")
     def abandon_write(self, pending: PendingWrite, fragments: Sequence[str]) -> bool:

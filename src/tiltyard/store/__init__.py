@@ -13,6 +13,7 @@ from tiltyard.store.base import (
     Progress,
     Store,
     Tag,
+    Unchanged,
 )
 from tiltyard.store.local import LocalStore
 from tiltyard.store.memory import MemoryStore
@@ -33,6 +34,7 @@ __all__ = [
     "Retry",
     "Store",
     "Tag",
+    "Unchanged",
     "open_store",
 ]
 

@@ -67,6 +67,10 @@ class NotThere(Outcome):
     """No object has this key."""
 
 
+class Unchanged(Outcome):
+    """`get` found the object in the state that the caller knows already."""
+
+
 class AlreadyThere(Outcome):
     """`put_new` found an object with this key; it was left alone."""
 
@@ -91,8 +95,11 @@ class Store(Protocol):
     def url(self) -> str:
         """Where the root is, for people."""
 
-    def get(self, key: str) -> Blob:
-        """Read an object. One request. NotThere."""
+    def get(self, key: str, known: Tag | None = None) -> Blob:
+        """Read an object, unless it is in a state that is `known`. One request.
+
+        NotThere, Unchanged.
+        """
 
     def head(self, key: str) -> Entry:
         """Look at an object without its bytes. One request. NotThere."""

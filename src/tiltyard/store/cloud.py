@@ -31,6 +31,7 @@ from tiltyard.store.base import (
     NotThere,
     Progress,
     Tag,
+    Unchanged,
 )
 from tiltyard.store.retry import Retry
 
@@ -77,10 +78,15 @@ class CloudStore:
     def url(self) -> str:
         return self._root
 
-    def get(self, key: str) -> Blob:
+    def get(self, key: str, known: Tag | None = None) -> Blob:
+        options: Any = {"if_none_match": known.e_tag} if known and known.e_tag else None
+
         def read() -> Blob:
-            answer = obstore.get(self._store, self._path(key))
-            return Blob(bytes(answer.bytes()), _tag(answer.meta))
+            try:
+                answer = obstore.get(self._store, self._path(key), options=options)
+                return Blob(bytes(answer.bytes()), _tag(answer.meta))
+            except failures.NotModifiedError as same:
+                raise Unchanged(key) from same
 
         return self._reading(read, "read", key)
 

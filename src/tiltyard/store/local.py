@@ -28,6 +28,7 @@ from tiltyard.store.base import (
     NotThere,
     Progress,
     Tag,
+    Unchanged,
 )
 
 PRIVATE = ".tiltyard"
@@ -59,13 +60,16 @@ class LocalStore:
     def url(self) -> str:
         return self._root
 
-    def get(self, key: str) -> Blob:
+    def get(self, key: str, known: Tag | None = None) -> Blob:
         try:
             with open(self._path(key), "rb") as file:
                 body = file.read()
         except OSError as error:
             raise self._explain(error, "read", key) from error
-        return Blob(body, _tag(body))
+        tag = _tag(body)
+        if tag == known:
+            raise Unchanged(key)
+        return Blob(body, tag)
 
     def head(self, key: str) -> Entry:
         try:

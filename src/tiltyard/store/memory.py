@@ -16,6 +16,7 @@ from tiltyard.store.base import (
     NotThere,
     Progress,
     Tag,
+    Unchanged,
 )
 
 
@@ -32,11 +33,13 @@ class MemoryStore:
     def url(self) -> str:
         return "memory"
 
-    def get(self, key: str) -> Blob:
+    def get(self, key: str, known: Tag | None = None) -> Blob:
         with self._lock:
             if key not in self._objects:
                 raise NotThere(key)
             body, tag, _ = self._objects[key]
+            if tag == known:
+                raise Unchanged(key)
             return Blob(body, tag)
 
     def head(self, key: str) -> Entry:

@@ -1,0 +1,1 @@
+"""Table versions: who may write the next, which may go, and which readers see."""

@@ -1,0 +1,47 @@
+"""What refers to a version by name: tags, and branches that begin at it.
+
+Lance keeps each as a small JSON file beside the table; they are read as such.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from tiltyard import names
+from tiltyard.errors import InvalidTableStateError
+from tiltyard.store import NotThere, Store
+
+
+def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
+    """Versions of a branch (None: the main one) that something refers to, and what does.
+
+    Two requests, and one a tag or branch.
+    """
+    found: dict[int, str] = {}
+
+    def tagged(name: str, body: dict[str, Any]) -> None:
+        if body.get("branch") == branch:
+            found[int(body["version"])] = f"tag '{name}'"
+
+    def branched(name: str, body: dict[str, Any]) -> None:
+        if body.get("parentBranch") == branch:
+            found[int(body["parentVersion"])] = f"branch '{name}'"
+
+    _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/tags", tagged)
+    _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/branches", branched)
+    return found
+
+
+def _each(store: Store, folder: str, note: Callable[[str, dict[str, Any]], None]) -> None:
+    for entry in store.list(folder).objects:
+        if not entry.name.endswith(".json"):
+            continue
+        try:
+            note(unquote(entry.name.removesuffix(".json")), json.loads(store.get(entry.key).body))
+        except NotThere:  # removed since it was listed
+            continue
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidTableStateError(f"{entry.key} can't be understood: {error}") from error
