@@ -10,6 +10,7 @@ Only a classic session has a JVM to talk to.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -282,24 +283,34 @@ class Planned:
     def reads(self, types: Mapping[int, pa.Schema]) -> dict[int, list[Read]]:
         """What each relation is asked for; one that no row of the answer depends on is missing."""
         plan = self._execution.executedPlan()
-        found: dict[int, list[Read]] = {}
         limited = _limited(plan)
-        for part in (plan, *_each(plan.subqueriesAll())):
-            for leaf in _each(part.collectLeaves()):
-                if _kind(leaf) != "FileSourceScanExec":
-                    continue
-                number = _number(leaf.relation())
-                if number is None:
-                    continue
+        found: dict[int, list[Read]] = {}
+        for leaf in _leaves(plan, "FileSourceScanExec"):
+            number = _number(leaf.relation())
+            if number is not None:
                 conditions = [_read(each, types[number]) for each in _each(leaf.dataFilters())]
-                limit = limited[1] if limited is not None and leaf.equals(limited[0]) else None
+                is_limited = limited is not None and not conditions and leaf.equals(limited[0])
                 read = Read(
                     frozenset(leaf.requiredSchema().fieldNames()),
                     tuple(conditions),
-                    limit if not conditions else None,
+                    limited[1] if limited is not None and is_limited else None,
                 )
                 found.setdefault(number, []).append(read)
+        for number, uses in self._uses().items():
+            if uses > len(found.get(number, ())):  # a recursive query hides what it repeats
+                found[number] = [Read(frozenset(types[number].names), ())]
         return found
+
+    def _uses(self) -> Counter[int]:
+        """How often each relation is in the plan, before it is known how it will be run."""
+        leaves = _leaves(self._execution.optimizedPlan(), "LogicalRelation")
+        numbers = [_number(leaf.relation()) for leaf in leaves]
+        return Counter(number for number in numbers if number is not None)
+
+
+def _leaves(plan: Java, kind: str) -> Iterator[Java]:
+    for part in (plan, *_each(plan.subqueriesAll())):
+        yield from (leaf for leaf in _each(part.collectLeaves()) if _kind(leaf) == kind)
 
 
 def _limited(plan: Java) -> tuple[Java, int] | None:
