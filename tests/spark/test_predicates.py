@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from tiltyard.spark import predicates
-from tiltyard.spark.predicates import Call, Column, Expression, Literal, either, translate
+from tiltyard.spark.predicates import Call, Column, Expression, either, translate
+from tiltyard.spark.values import Literal
 
 ID = Column(("id",), pa.int64())
 SMALL = Column(("small",), pa.int8())

@@ -189,6 +189,40 @@ def test_what_is_not_needed_does_not_change_the_answer(lake: Lake) -> None:
     assert ask(lake, "SELECT count(*) FROM t a WHERE EXISTS (SELECT * FROM t b)") == [(3,)]
 
 
+def test_a_recursive_query_reads_what_it_repeats(lake: Lake) -> None:
+    lake.put("edges", {"source": [1, 2, 3, 7], "target": [2, 3, 4, 8], "x": ["a"] * 4})
+    query = (
+        "WITH RECURSIVE reached AS (SELECT source AS at FROM edges WHERE source = 1 UNION ALL "
+        "SELECT target FROM reached JOIN edges ON source = at) SELECT at FROM reached"
+    )
+    assert ask(lake, query) == [(1,), (2,), (3,), (4,)]
+
+
+def test_columns_of_every_kind_pass_through(lake: Lake) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.uint8()),
+            "huge": pa.array([2**64 - 1, None], pa.uint64()),
+            "half": pa.array([1.5, None], pa.float16()),
+            "time": pa.array([1, None], pa.time64("us")),
+            "span": pa.array([1, None], pa.duration("us")),
+            "second": pa.array([1, None], pa.timestamp("s")),
+            "word": pa.array(["a", None]).dictionary_encode(),
+            "four": pa.array([b"abcd", None], pa.binary(4)),
+            "vector": pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)),
+            "pairs": pa.array([[{"a": 1, "b": None}], None]),
+        }
+    )
+    lake.put("t", rows)
+    assert len(ask(lake, "SELECT * FROM t")[0]) == len(rows.column_names)
+    for name in rows.column_names[1:]:
+        assert ask(lake, f"SELECT id FROM t WHERE {name} IS NULL") == [(2,)]
+    assert ask(lake, "SELECT id FROM t WHERE huge > 5 AND half = 1.5 AND id < 300") == [(1,)]
+    assert ask(lake, "SELECT id FROM t WHERE word = 'a' AND second < TIMESTAMP'2020-01-01'") == [
+        (1,)
+    ]
+
+
 def test_rows_are_counted_without_reading_them(lake: Lake) -> None:
     lake.put("t", {"id": list(range(MANY)), "x": ["x"] * MANY}).delete("id < 10")
 

@@ -20,8 +20,8 @@ from tiltyard.errors import InvalidInputError, TableSchemaValidationError
 from tiltyard.lifecycle.writing import PendingWrite
 from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns
+from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options
-from tiltyard.spark.plans import shows_plans
 from tiltyard.spark.rewrite import (
     ADDRESS,
     DELETE,

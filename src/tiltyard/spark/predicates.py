@@ -12,13 +12,13 @@ Nothing here can fail on a row: no arithmetic, no cast but of a whole number to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, timedelta
-from decimal import Decimal
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import pyarrow as pa
+
+from tiltyard.spark.values import Literal, float_written, is_comparable, is_text, written
 
 # Lance's parser takes exponential time over deep nesting, and gives up beyond fifty levels.
 DEEPEST = 8
@@ -32,14 +32,6 @@ class Column:
 
     path: tuple[str, ...]
     type: pa.DataType
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A value as Spark keeps it: days for a date, microseconds for a timestamp."""
-
-    value: Any
-    type: str
 
 
 @dataclass(frozen=True)
@@ -201,7 +193,7 @@ def _against(name: str, column: Column, value: Literal) -> str | None:
         return "false"
     if pa.types.is_float32(column.type) or pa.types.is_float64(column.type):
         return _against_float(name, subject, column, value)
-    text = _value(column.type, value)
+    text = written(column.type, value)
     return None if text is None else f"{subject} {_OPERATORS[name]} {text}"
 
 
@@ -223,11 +215,11 @@ def _against_float(name: str, subject: str, column: Column, value: Literal) -> s
             "LessThanOrEqual": f"{subject} IS NOT NULL",
         }[name]
     if number == 0 and name == "EqualTo":
-        low, high = _float(column.type, -0.0), _float(column.type, 0.0)
+        low, high = float_written(column.type, -0.0), float_written(column.type, 0.0)
         return f"({subject} = {low} OR {subject} = {high})"
     if number == 0:
         number = -0.0 if name in ("LessThan", "GreaterThanOrEqual") else 0.0
-    compared = f"{subject} {_OPERATORS[name]} {_float(column.type, number)}"
+    compared = f"{subject} {_OPERATORS[name]} {float_written(column.type, number)}"
     if name == "EqualTo":
         return compared
     if name in ("GreaterThan", "GreaterThanOrEqual"):
@@ -258,7 +250,7 @@ def _listed(column: Column, values: Iterable[Expression]) -> str | None:
         return "false"
     if pa.types.is_floating(column.type):
         return _all("OR", [_against("EqualTo", column, each) for each in known])
-    texts = [_value(column.type, each) for each in known]
+    texts = [written(column.type, each) for each in known]
     if None in texts:
         return None
     return f"{subject} IN ({', '.join(each for each in texts if each is not None)})"
@@ -266,9 +258,9 @@ def _listed(column: Column, values: Iterable[Expression]) -> str | None:
 
 def _searched(function: str, column: Column, value: Expression) -> str | None:
     subject = _name(column.path)
-    if subject is None or not _is_text(column.type) or not isinstance(value, Literal):
+    if subject is None or not is_text(column.type) or not isinstance(value, Literal):
         return None
-    text = _value(column.type, value) if value.value is not None else None
+    text = written(column.type, value) if value.value is not None else None
     return None if text is None else f"{function}({subject}, {text})"
 
 
@@ -281,7 +273,7 @@ def _prefixed(column: Column, pattern: str) -> str | None:
 def _operand(expression: Expression) -> tuple[str, pa.DataType] | None:
     """A side of a comparison between columns. Floating-point numbers are Spark's own affair."""
     match expression:
-        case Column(path, kind) if _value_of(kind) is not None:
+        case Column(path, kind) if is_comparable(kind):
             name = _name(path)
             return None if name is None else (name, kind)
         case Call("Cast to bigint", (Column(path, kind),)) if pa.types.is_signed_integer(kind):
@@ -310,98 +302,3 @@ def _something(path: tuple[str, ...]) -> str | None:
 
 def _way(path: tuple[str, ...]) -> list[str | None]:
     return [_name(path[:end]) for end in range(1, len(path) + 1)]
-
-
-def _value(kind: pa.DataType, literal: Literal) -> str | None:
-    """A value that is not null, if it has exactly the column's type."""
-    write = _value_of(kind)
-    return None if write is None else write(kind, literal)
-
-
-def _value_of(kind: pa.DataType) -> Callable[[pa.DataType, Literal], str | None] | None:
-    for belongs, write in _WRITERS:
-        if belongs(kind):
-            return write
-    return None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _is_microseconds(kind: pa.DataType) -> bool:
-    """Another unit would be rounded, and in Lance by another rule than on the way to Spark."""
-    return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
-
-
-def _integer(kind: pa.DataType, literal: Literal) -> str | None:
-    if literal.type not in ("tinyint", "smallint", "int", "bigint"):
-        return None
-    lowest = -(2 ** (kind.bit_width - 1)) if pa.types.is_signed_integer(kind) else 0
-    if not lowest <= literal.value < lowest + 2**kind.bit_width:
-        return None
-    # The lowest of all would be read as a minus sign before a number that is too large.
-    is_lowest = literal.value == -(2**63)
-    return f"CAST('{literal.value}' AS BIGINT)" if is_lowest else str(literal.value)
-
-
-def _float(kind: pa.DataType, number: float) -> str:
-    written = repr(number) if math.isfinite(number) else ("inf" if number > 0 else "-inf")
-    return f"CAST('{written}' AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
-
-
-def _text(kind: pa.DataType, literal: Literal) -> str | None:
-    if literal.type != "string" or "\0" in literal.value:
-        return None
-    doubled = literal.value.replace("'", "''")
-    return f"'{doubled}'"
-
-
-def _bytes(kind: pa.DataType, literal: Literal) -> str | None:
-    return f"X'{literal.value.hex()}'" if literal.type == "binary" else None
-
-
-def _boolean(kind: pa.DataType, literal: Literal) -> str | None:
-    return str(literal.value).lower() if literal.type == "boolean" else None
-
-
-def _decimal(kind: pa.DataType, literal: Literal) -> str | None:
-    if literal.type != f"decimal({kind.precision},{kind.scale})":
-        return None
-    assert isinstance(literal.value, Decimal)
-    return f"CAST('{literal.value:f}' AS DECIMAL({kind.precision}, {kind.scale}))"
-
-
-def _date(kind: pa.DataType, literal: Literal) -> str | None:
-    if literal.type != "date":
-        return None
-    try:
-        day = date(1970, 1, 1) + timedelta(days=literal.value)
-    except OverflowError:
-        return None
-    return f"CAST('{day.isoformat()}' AS DATE)"
-
-
-def _timestamp(kind: pa.DataType, literal: Literal) -> str | None:
-    """A moment is the same in every zone; a timestamp without one goes with its like only."""
-    if literal.type != ("timestamp_ntz" if kind.tz is None else "timestamp"):
-        return None
-    zone = "None" if kind.tz is None else 'Some("UTC")'
-    return f"arrow_cast({literal.value}, 'Timestamp(Microsecond, {zone})')"
-
-
-_WRITERS: tuple[
-    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Literal], str | None]], ...
-] = (
-    (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), _integer),
-    (_is_text, _text),
-    (_is_binary, _bytes),
-    (pa.types.is_boolean, _boolean),
-    (pa.types.is_decimal128, _decimal),
-    (pa.types.is_date32, _date),
-    (_is_microseconds, _timestamp),
-)

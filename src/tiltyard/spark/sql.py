@@ -30,8 +30,9 @@ from tiltyard.errors import (
 )
 from tiltyard.settings import Settings
 from tiltyard.spark.options import Options
-from tiltyard.spark.plans import Query, Read, Relation
+from tiltyard.spark.plans import Read, plan_of
 from tiltyard.spark.predicates import either, translate
+from tiltyard.spark.queries import Query, Relation
 from tiltyard.spark.scan import Scan, at_of, pin
 from tiltyard.spark.table import FEW_ROWS, frame, read_few
 from tiltyard.spark.target import Target
@@ -104,9 +105,8 @@ class _Prepared:
         self._query = Query(spark, query, args)
         settings = Settings.from_properties({"root": root, **properties})
         self._tables = _Tables(spark, settings).find_all(self._query.relations)
-        self._planned = self._query.planned(
-            {number: table.schema for number, table in self._tables.items()}
-        )
+        schemas = {number: table.schema for number, table in self._tables.items()}
+        self._planned = plan_of(spark, self._query, schemas)
 
     @cached_property
     def _reads(self) -> dict[int, list[Read]]:

@@ -20,8 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard.errors import InvalidInputError
+from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options
-from tiltyard.spark.plans import conditions_of, shows_plans
+from tiltyard.spark.plans import conditions_of
 from tiltyard.spark.predicates import translate
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.target import Target

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -28,6 +28,7 @@ from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.options import Options, refuse_partial_write
 from tiltyard.spark.plain import Directory, PlainWrite
+from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.target import TARGET_OPTIONS, Target
 from tiltyard.spark.types import to_lance_batch
 from tiltyard.tables import fragments
@@ -78,7 +79,15 @@ def write(df: DataFrame, table: str, *, mode: str = "errorifexists", **options: 
     known_to_spark, if_exists = _MODES[mode.lower()]
     if if_exists is not None:
         options["if_exists"] = if_exists
+    _activate(df.sparkSession)
     df.write.format("tiltyard").mode(known_to_spark).options(**options).save(table)
+
+
+def _activate(spark: SparkSession) -> None:
+    """Spark looks for a Python source in the session of the thread, which a new thread lacks."""
+    if shows_plans(spark):
+        java = SparkSession._get_j_spark_session_class(spark._jvm)
+        java.setActiveSession(spark._jsparkSession)
 
 
 @dataclass(frozen=True)
