@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from demo import goods
 from demo.stage import CATALOG, Stage
@@ -199,6 +200,27 @@ def _fail(stage: Stage) -> None:
     )
 
 
+def _query(stage: Stage) -> None:
+    stage.say(
+        "Spark reads and writes the same tables by their names. It starts here, inside this "
+        "program; a cluster does as well. What was sold, by kind? The plan is made first, so that "
+        "Lance reads only the columns that it needs, and the rows that a condition leaves:"
+    )
+    stage.shell(
+        "sql",
+        "SELECT kind, sum(pieces) AS sold FROM archive.`2025`.orders JOIN products USING (sku) "
+        "WHERE price < 100 GROUP BY kind ORDER BY sold DESC",
+    )
+    stage.say("A result becomes a table in one commit, however many machines have written it:")
+    stage.python(
+        "from tiltyard import spark",
+        "session = spark.session()",
+        f'cheap = spark.table(session, "products", root="{CATALOG}", where="price < 20")',
+        f'spark.write(cheap, "archive.cheap", root="{CATALOG}")',
+        'print(catalog.open_table(["archive", "cheap"]).count_rows(), "rows")',
+    )
+
+
 STEPS = (
     Step("Open a catalog", _open),
     Step("Make tables", _write),
@@ -211,5 +233,6 @@ STEPS = (
     Step("Delete for good", _purge),
     Step("Two purges and an undrop", _race_for_trash),
     Step("When something is wrong", _fail),
+    *([Step("Ask Spark", _query)] if find_spec("pyspark") else []),
     Step("It is all plain Lance", _leave),
 )
