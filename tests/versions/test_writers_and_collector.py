@@ -7,8 +7,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -27,8 +27,9 @@ from tests.behaviours.processes import context
 ROWS = pa.schema([("writer", pa.int64()), ("turn", pa.int64())])
 SECONDS_TO_END = 300
 STOPPED_SECONDS = 1.0
-# How old a version has to be before the collector takes it, as a number of newer ones.
-KEPT = 2
+# How many newer versions a version has to have before the collector takes it. Who is stopped is
+# overtaken by far more.
+KEPT_PER_WRITER = 2
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def test_every_acknowledged_row_is_there(place: Place, writers: int, turns: int)
     catalog = tiltyard.DirectoryNamespace(**properties(place))
     lance.write_dataset(ROWS.empty_table(), namespace_client=catalog, table_id=["t"])
 
-    with running(collect, properties(place)) as collector:
+    with running(collect, properties(place), KEPT_PER_WRITER * writers) as collector:
         done = list(appended(properties(place), writers, turns))
         collector.send(None)
         deleted = collector.recv()
@@ -95,9 +96,10 @@ def appended(opened: Mapping[str, str], writers: int, turns: int) -> Iterator[Tu
     for process, near in ours[::2]:
         near.recv()  # it has begun
         assert process.pid is not None
-        os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(STOPPED_SECONDS)
-        os.kill(process.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):  # it may be done already
+            os.kill(process.pid, signal.SIGSTOP)
+            time.sleep(STOPPED_SECONDS)
+            os.kill(process.pid, signal.SIGCONT)
     for process, near in ours:
         while True:
             assert near.poll(SECONDS_TO_END), "a writer hangs"
@@ -123,24 +125,25 @@ def append(answers: Connection, opened: Mapping[str, str], writer: int, turns: i
 
 
 @contextmanager
-def running(work: object, opened: Mapping[str, str]) -> Iterator[Connection]:
+def running(work: Callable[..., None], *given: object) -> Iterator[Connection]:
     near, far = context().Pipe()
-    process = context().Process(target=work, args=(far, opened), daemon=True)
+    process = context().Process(target=work, args=(far, *given), daemon=True)
     process.start()
     far.close()
     try:
         yield near
     finally:
-        process.join(SECONDS_TO_END)
+        process.kill()
+        process.join()
 
 
-def collect(orders: Connection, opened: Mapping[str, str]) -> None:
+def collect(orders: Connection, opened: Mapping[str, str], keep: int) -> None:
     """Delete all but the newest versions, again and again, until told to stop."""
     catalog = tiltyard.DirectoryNamespace(**opened)
     deleted = 0
-    while not orders.poll(0.01):
+    while not orders.poll(0.05):
         found = catalog.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
-        old = [each.version for each in found][:-KEPT]
+        old = [each.version for each in found][:-keep]
         if old:
             request = api.BatchDeleteTableVersionsRequest(
                 id=["t"],
