@@ -144,8 +144,8 @@ class Pinned:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Pinned:
-        types = scan.schema_of(snapshot, Wanted())
-        return cls(snapshot, types, to_spark_schema(types))
+        schema = to_spark_schema(scan.schema_of(snapshot, Wanted()))
+        return cls(snapshot, scan.stored_schema(snapshot), schema)
 
     def bound(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """All columns of the table, and in those that the reads need what is in them.

@@ -142,6 +142,11 @@ def schema_of(snapshot: Snapshot, wanted: Wanted) -> pa.Schema:
         raise snapshot.explain(error) from error
 
 
+def stored_schema(snapshot: Snapshot) -> pa.Schema:
+    """The columns as a filter sees them: a blob is then not its bytes."""
+    return snapshot.open().schema
+
+
 def read(snapshot: Snapshot, wanted: Wanted, piece: Piece) -> Iterator[pa.RecordBatch]:
     """The batches of one piece."""
     if not piece.fragments and not wanted.is_search:
