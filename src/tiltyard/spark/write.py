@@ -26,9 +26,9 @@ from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns
+from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options, refuse_partial_write
 from tiltyard.spark.plain import Directory, PlainWrite
-from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.target import TARGET_OPTIONS, Target
 from tiltyard.spark.types import to_lance_batch
 from tiltyard.tables import fragments
