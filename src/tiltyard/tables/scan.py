@@ -79,6 +79,7 @@ class Wanted:
     with_row_address: bool = False
     nearest: dict[str, Any] | None = None
     full_text: str | dict[str, Any] | None = None
+    expects_few: bool = False  # of what the filter leaves; only then are other columns read
 
     @property
     def is_search(self) -> bool:
@@ -110,6 +111,7 @@ class Wanted:
             full_text_query=self.full_text,
             prefilter=self.is_search or None,  # the best of those that pass, not the reverse
             blob_handling="all_binary",
+            late_materialization=self.expects_few or None,
             **chosen,
         )
 
