@@ -205,6 +205,7 @@ def test_a_merge_does_not_overlook_a_row_that_came_meanwhile(
     assert files_below(people) == owned(people)
 
 
+@pytest.mark.slow
 def test_whoever_loses_every_time_is_told(people: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     found = merging.rewrite
 

@@ -223,6 +223,14 @@ def test_columns_of_every_kind_pass_through(lake: Lake) -> None:
     ]
 
 
+def test_a_condition_on_a_blob_is_left_to_spark(lake: Lake) -> None:
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("id", pa.int64()), blob])
+    lake.put("t", pa.table({"id": [1, 2, 3], "b": [b"x", None, b""]}, schema=schema))
+    assert scans(lake, "SELECT id FROM t WHERE b = X'78'") == [("t", ("id", "b"), None)]
+    assert ask(lake, "SELECT id FROM t WHERE b = X'78' OR b IS NULL") == [(1,), (2,)]
+
+
 def test_rows_are_counted_without_reading_them(lake: Lake) -> None:
     lake.put("t", {"id": list(range(MANY)), "x": ["x"] * MANY}).delete("id < 10")
 

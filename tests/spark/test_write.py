@@ -109,6 +109,7 @@ def test_a_job_that_fails_leaves_nothing(lake: Lake) -> None:
     assert data_files(lake) == before
 
 
+@pytest.mark.slow
 def test_files_are_as_small_as_asked_for(lake: Lake) -> None:
     save(lake.spark.range(0, 100, 1, 1), lake, max_rows_per_file=30)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import (
     ArrayType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -395,6 +397,29 @@ def test_small_batches_are_put_together(root: Path) -> None:
     job.commit(job.task(*batches))
 
     assert [each for each, _ in rows(root)] == list(range(250))
+
+
+def test_decimals_that_lie_askew_are_written(root: Path) -> None:
+    """As Spark sends them: aligned to 8 bytes, and Lance panics over that."""
+    prices = pa.array([Decimal("1.25"), Decimal("-2.50")], pa.decimal128(10, 2))
+    memory = pa.py_buffer(bytearray(8 + 64))
+    start = 8 if memory.address % 16 == 0 else 0
+    memoryview(memory)[start : start + 32] = memoryview(prices.buffers()[1])[:32]
+    askew = pa.Array.from_buffers(prices.type, 2, [None, memory.slice(start, 32)])
+    assert askew == prices
+    assert askew.buffers()[1].address % 16
+    inside = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), askew)
+    job = Job(
+        root,
+        columns(
+            StructField("p", DecimalType(10, 2)), StructField("l", ArrayType(DecimalType(10, 2)))
+        ),
+        batch_size=1,
+    )
+
+    job.commit(job.task(pa.record_batch({"p": askew, "l": inside})))
+
+    assert rows(root) == [(each, [each]) for each in prices.to_pylist()]
 
 
 # -- a path

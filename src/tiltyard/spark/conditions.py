@@ -10,6 +10,8 @@ from tiltyard.spark.values import Literal
 
 _UNKNOWN = Call("", ())
 
+_BLOB = b"lance-encoding:blob"
+
 # Spark keeps a chain of a thousand conditions ten levels deep.
 DEEPEST = 50
 
@@ -41,12 +43,20 @@ def _column(node: Java, schema: pa.Schema) -> Column | None:
         node = node.child()
     if kind_of(node) != "AttributeReference" or node.name() not in schema.names:
         return None
-    kind = schema.field(node.name()).type
+    field = schema.field(node.name())
+    if _is_opaque(field):
+        return None
+    kind = field.type
     for name in path:
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
             return None
         kind = kind.field(name).type
     return Column((node.name(), *path), kind)
+
+
+def _is_opaque(field: pa.Field) -> bool:
+    """Whether Lance sees something else in a column than its values, as it does in a blob."""
+    return isinstance(field.type, pa.BaseExtensionType) or _BLOB in (field.metadata or {})
 
 
 def _listed(node: Java, schema: pa.Schema) -> Expression:

@@ -61,8 +61,9 @@ def conditions_of(
 def _planning_session(spark: SparkSession) -> Java:
     """The same session with its views and settings, but for those that hide what a plan reads."""
     session = spark._jsparkSession.cloneSession()
+    settings = session.conf()
     for name, value in _PLANNING.items():
-        session.conf().set(name, value)
+        settings.set(name, value)
     return session
 
 

@@ -34,7 +34,7 @@ from tiltyard.spark.plans import Read, plan_of
 from tiltyard.spark.predicates import either, translate
 from tiltyard.spark.queries import Query, Relation
 from tiltyard.spark.scan import Scan, at_of, pin
-from tiltyard.spark.table import FEW_ROWS, frame, read_few
+from tiltyard.spark.table import frame, read_few
 from tiltyard.spark.target import Target
 from tiltyard.spark.types import to_spark_schema
 from tiltyard.tables import scan
@@ -46,6 +46,7 @@ VERSION_OPTIONS = {"version", "tag", "branch", "as_of"}
 # A filter is tried out on the driver if the whole table is no more than this: that takes less time
 # than starting tasks, and where few rows pass, they are the answer.
 MOST_TRIED_ROWS = 10_000_000
+MOST_FOUND_ROWS = 100_000
 
 
 def sql(
@@ -144,8 +145,8 @@ class Pinned:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Pinned:
-        types = scan.schema_of(snapshot, Wanted())
-        return cls(snapshot, types, to_spark_schema(types))
+        schema = to_spark_schema(scan.schema_of(snapshot, Wanted()))
+        return cls(snapshot, scan.stored_schema(snapshot), schema)
 
     def bound(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
         """All columns of the table, and in those that the reads need what is in them.
@@ -181,9 +182,9 @@ class Pinned:
 def _few_or_all(spark: SparkSession, planned: Scan) -> DataFrame:
     """The rows of a scan; those of a filter at once, if they turn out to be few."""
     if planned.wanted.filter is not None and scan.count(planned.snapshot) <= MOST_TRIED_ROWS:
-        some = Scan.of(planned.snapshot, replace(planned.wanted, limit=FEW_ROWS + 1))
-        found = read_few(some)
-        if found is not None and found.num_rows <= FEW_ROWS:
+        tried = replace(planned.wanted, limit=MOST_FOUND_ROWS + 1, expects_few=True)
+        found = read_few(Scan.of(planned.snapshot, tried))
+        if found is not None and found.num_rows <= MOST_FOUND_ROWS:
             return spark.createDataFrame(found, planned.schema)
     return frame(spark, planned)
 

@@ -92,9 +92,8 @@ def _filtered(spark: SparkSession, planned: Scan, where: str) -> DataFrame:
 
 def _narrowed(spark: SparkSession, snapshot: Snapshot, wanted: Wanted, where: str) -> Wanted:
     """What is wanted, and what a condition speaks of, without the rows that it leaves out."""
-    types = scan.schema_of(snapshot, replace(wanted, columns=None))
-    schema = to_spark_schema(types)
-    conditions = conditions_of(spark, schema, types, where)
+    schema = to_spark_schema(scan.schema_of(snapshot, replace(wanted, columns=None)))
+    conditions = conditions_of(spark, schema, scan.stored_schema(snapshot), where)
     found = "false" if conditions is None else translate(conditions)
     filters = [f"({each})" for each in (wanted.filter, found) if each is not None]
     columns = wanted.columns

@@ -26,9 +26,9 @@ from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns
+from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options, refuse_partial_write
 from tiltyard.spark.plain import Directory, PlainWrite
-from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.target import TARGET_OPTIONS, Target
 from tiltyard.spark.types import to_lance_batch
 from tiltyard.tables import fragments
@@ -64,6 +64,8 @@ _MODES = {
 
 # Spark sends batches of ten thousand rows unless told otherwise, and each costs Lance some time.
 ROWS_PER_BATCH = 64 * 1024
+# The bytes of a decimal.
+WIDEST = 16
 # A batch of wide rows is large enough as it comes.
 LARGE_BATCH = 4 * 1024 * 1024
 
@@ -191,8 +193,31 @@ def as_stored(
     batches: Iterable[pa.RecordBatch], chosen: Columns, rows_per_batch: int = ROWS_PER_BATCH
 ) -> pa.RecordBatchReader:
     """Batches of Spark as the table stores them, small ones put together."""
-    stored = (to_lance_batch(chosen.take(batch), chosen.schema) for batch in batches)
+    stored = (to_lance_batch(aligned(chosen.take(batch)), chosen.schema) for batch in batches)
     return pa.RecordBatchReader.from_batches(chosen.schema, _joined(stored, rows_per_batch))
+
+
+def aligned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch whose numbers of 16 bytes lie where Lance expects them: elsewhere it panics.
+
+    What comes from Spark is aligned to 8 bytes; such columns are copied, the others are not.
+    """
+    columns = [
+        pa.concat_arrays([each, each.slice(0, 0)]) if _is_askew(each) else each
+        for each in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _is_askew(column: pa.Array) -> bool:
+    return _has_decimals(column.type) and any(
+        each is not None and each.address % WIDEST for each in column.buffers()
+    )
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    inside = [kind.field(at).type for at in range(kind.num_fields)]
+    return pa.types.is_decimal(kind) or any(map(_has_decimals, inside))
 
 
 def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -79,6 +79,7 @@ class Wanted:
     with_row_address: bool = False
     nearest: dict[str, Any] | None = None
     full_text: str | dict[str, Any] | None = None
+    expects_few: bool = False  # of what the filter leaves; only then are other columns read
 
     @property
     def is_search(self) -> bool:
@@ -110,6 +111,7 @@ class Wanted:
             full_text_query=self.full_text,
             prefilter=self.is_search or None,  # the best of those that pass, not the reverse
             blob_handling="all_binary",
+            late_materialization=self.expects_few or None,
             **chosen,
         )
 
@@ -140,6 +142,11 @@ def schema_of(snapshot: Snapshot, wanted: Wanted) -> pa.Schema:
         return wanted.scanner(snapshot.open()).projected_schema
     except (*FAILURES, KeyError, TypeError) as error:
         raise snapshot.explain(error) from error
+
+
+def stored_schema(snapshot: Snapshot) -> pa.Schema:
+    """The columns as a filter sees them: a blob is then not its bytes."""
+    return snapshot.open().schema
 
 
 def read(snapshot: Snapshot, wanted: Wanted, piece: Piece) -> Iterator[pa.RecordBatch]:
