@@ -203,20 +203,29 @@ def _fail(stage: Stage) -> None:
 def _query(stage: Stage) -> None:
     stage.say(
         "Spark reads and writes the same tables by their names. It starts here, inside this "
-        "program; a cluster does as well. What was sold, by kind? The plan is made first, so that "
-        "Lance reads only the columns that it needs, and the rows that a condition leaves:"
+        "program; a cluster does as well."
     )
-    stage.shell(
-        "sql",
-        "SELECT kind, sum(pieces) AS sold FROM archive.`2025`.orders JOIN products USING (sku) "
-        "WHERE price < 100 GROUP BY kind ORDER BY sold DESC",
+    stage.shell("sql", "SELECT kind, count(*) AS goods FROM products GROUP BY kind")
+    stage.say(
+        "What was sold, by kind? The plan is made first, so that Lance reads only the columns that "
+        "it needs, and the rows that a condition leaves:"
     )
-    stage.say("A result becomes a table in one commit, however many machines have written it:")
     stage.python(
         "from tiltyard import spark",
         "session = spark.session()",
-        f'cheap = spark.table(session, "products", root="{CATALOG}", where="price < 20")',
-        f'spark.write(cheap, "archive.cheap", root="{CATALOG}")',
+        "sold = spark.sql(",
+        f'    session, "{CATALOG}",',
+        '    """SELECT kind, sum(pieces) AS pieces',
+        "       FROM archive.`2025`.orders JOIN products USING (sku)",
+        '       WHERE price < 100 GROUP BY kind ORDER BY pieces DESC""",',
+        ")",
+        "sold.show()",
+    )
+    stage.say("A result becomes a table in one commit, however many machines have written it:")
+    stage.python(
+        f'where = {{"root": "{CATALOG}"}}',
+        'cheap = spark.table(session, "products", where="price < 20", **where)',
+        'spark.write(cheap, "archive.cheap", **where)',
         'print(catalog.open_table(["archive", "cheap"]).count_rows(), "rows")',
     )
 

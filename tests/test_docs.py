@@ -54,9 +54,15 @@ def _name(page: Path) -> str:
 
 
 def _shown(page: Path) -> ParameterSet:
-    """A page with Spark runs where the other tests with Spark do, and may take as long."""
-    marks = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
-    return pytest.param(page, id=_name(page), marks=marks if "spark" in page.name else ())
+    """Starting Spark takes a while: of the pages with Spark, one is for every day."""
+    marks = [pytest.mark.timeout(300)] if _has_spark(page) else []
+    if _has_spark(page) and page.stem != "spark":
+        marks.append(pytest.mark.slow)
+    return pytest.param(page, id=_name(page), marks=marks)
+
+
+def _has_spark(page: Path) -> bool:
+    return page.stem.startswith("spark")
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,14 @@ def test_what_a_page_shows_works(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TILTYARD_ROOT", raising=False)
+    if _has_spark(page):  # Spark's processes stay in the directory in which it was started
+        monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
+        _shell(f"exec {shlex.join([sys.executable, '-m', 'tests.test_docs', str(page)])}")
+    else:
+        _run(page)
+
+
+def _run(page: Path) -> None:
     variables: dict[str, object] = {"__name__": "__main__"}
     for block in _blocks(page):
         if block.language == "python":
@@ -143,3 +157,7 @@ def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path) -> None:
     # Only a path of this machine may be longer.
     long = [line for line in ended.stdout.splitlines() if len(line) > 80 and "/" not in line]
     assert long == []
+
+
+if __name__ == "__main__":
+    _run(Path(sys.argv[1]))

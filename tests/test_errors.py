@@ -26,6 +26,7 @@ from tiltyard.errors import (
     TiltyardError,
     UnauthenticatedError,
     UnsupportedOperationError,
+    VersionBehindBoundaryError,
     redact,
     translate,
 )
@@ -56,7 +57,7 @@ def test_every_error_is_also_lance_namespaces_own(kind: type[TiltyardError]) -> 
     assert len(theirs) == 1
     assert kind.code == theirs[0].code
     assert issubclass(kind, TiltyardError)
-    if kind is not StoreCannotCompareAndSwapError:
+    if kind not in (StoreCannotCompareAndSwapError, VersionBehindBoundaryError):
         assert kind.__name__ == theirs[0].__name__
 
 
@@ -71,7 +72,12 @@ def _names(kinds: list[type[TiltyardError]]) -> list[str]:
 
 def test_what_may_pass_is_retryable() -> None:
     retryable = [kind for kind in CLASSES if kind.retryable]
-    assert retryable == [ConcurrentModificationError, ServiceUnavailableError, ThrottlingError]
+    assert retryable == [
+        ConcurrentModificationError,
+        ServiceUnavailableError,
+        ThrottlingError,
+        VersionBehindBoundaryError,
+    ]
 
 
 def test_an_error_shows_its_hint() -> None:

@@ -120,13 +120,17 @@ class ConcurrentModificationError(TiltyardError, lance_errors.ConcurrentModifica
 class VersionBehindBoundaryError(ConcurrentModificationError):
     """Versions that this write built on, or the one that it wrote, may have been deleted since."""
 
-    def __init__(self, version: int, boundary: int) -> None:
-        super().__init__(
+    version = 0
+    boundary = 0
+
+    @classmethod
+    def of(cls, version: int, boundary: int) -> VersionBehindBoundaryError:
+        error = cls(
             f"version {version} is behind the boundary {boundary}: what came after it may be gone",
             hint="open the table anew and do it again",
         )
-        self.version = version
-        self.boundary = boundary
+        error.version, error.boundary = version, boundary
+        return error
 
 
 class PermissionDeniedError(TiltyardError, lance_errors.PermissionDeniedError):

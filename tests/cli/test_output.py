@@ -190,5 +190,6 @@ def test_config_show_is_the_same_for_people(tiltyard: Tiltyard, tmp_path: Path) 
         ["root", "/lake", "TILTYARD_ROOT"],
         ["storage.region", "eu", "-p"],
         ["storage.secret_access_key", "***", "-p"],
+        ["table_version_tracking_enabled", "false", "default"],
         ["vend_input_storage_options", "false", "default"],
     ]

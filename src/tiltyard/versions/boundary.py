@@ -106,7 +106,7 @@ class Boundary:
         """The error for a number that came too late; noted for whoever watches."""
         REJECTED.add()
         log.warning("%s: a write of version %d was refused, behind %d", self._key, number, boundary)
-        return Behind(number, boundary)
+        return Behind.of(number, boundary)
 
     def kept(self) -> Kept:
         """What readers may see. One request if nothing was ever deleted, else two."""
