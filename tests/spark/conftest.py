@@ -22,12 +22,15 @@ Start = Callable[[str], SparkSession]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests with Spark go to one worker, those on the cluster last: Spark starts twice."""
+    """All tests with Spark go to one worker. Those on the cluster, which needs a Spark of its own,
+    come last, and only where all tests are run."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and {"spark", "cluster"}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.timeout(300))
+        if "cluster" in _fixtures(item):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: "cluster" in _fixtures(item))
 
 
