@@ -85,6 +85,7 @@ def test_options_of_a_stream_are_refused_by_a_read(lake: Lake) -> None:
         lake.load("source", starting_version=1).collect()
 
 
+@pytest.mark.slow
 def test_a_cluster_streams_too(cluster_lake: Lake, tmp_path: Path) -> None:
     lake = cluster_lake
     lake.put("source", numbers(*range(40)), files=8)
