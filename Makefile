@@ -36,7 +36,7 @@ demo: setup-core ## Show what tiltyard does, on a directory of its own
 	@$(PYTHON) -m demo
 
 demo-spark: setup-spark ## The same, with Spark
-	@$(PYTHON) -m demo
+	@$(PYTHON) -m demo --spark
 
 test: setup ## Check style, types and imports, then run the tests
 	$(CHECKS)

@@ -1,4 +1,5 @@
-"""`python -m demo`: wipes ./demo-catalog, goes through the steps, and says where to look next."""
+"""`python -m demo [--spark]`: wipes ./demo-catalog, goes through the steps, and says where to look
+next."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from demo.stage import CATALOG, Stage
-from demo.steps import STEPS
+from demo.steps import STEPS, WITH_SPARK
 
 
 def main() -> int:
@@ -18,8 +19,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tiltyard-demo-") as files:
         stage = Stage(Path(files))
         stage.opening()
-        for number, step in enumerate(STEPS, 1):
-            stage.title(number, len(STEPS), step.title)
+        steps = WITH_SPARK if "--spark" in sys.argv[1:] else STEPS
+        for number, step in enumerate(steps, 1):
+            stage.title(number, len(steps), step.title)
             step.play(stage)
         stage.closing()
     return 0

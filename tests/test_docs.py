@@ -54,10 +54,8 @@ def _name(page: Path) -> str:
 
 
 def _shown(page: Path) -> ParameterSet:
-    """Starting Spark takes a while: of the pages with Spark, one is for every day."""
-    marks = [pytest.mark.timeout(300)] if _has_spark(page) else []
-    if _has_spark(page) and page.stem != "spark":
-        marks.append(pytest.mark.slow)
+    """A page with Spark starts one of its own, which takes a while."""
+    marks = [pytest.mark.slow, pytest.mark.timeout(300)] if _has_spark(page) else []
     return pytest.param(page, id=_name(page), marks=marks)
 
 
@@ -144,9 +142,16 @@ def test_a_page_names_tests_that_exist(page: Path) -> None:
         assert not name or f"def {name}(" in (ROOT / path).read_text(), name
 
 
-def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="plain"),
+        pytest.param(("--spark",), id="spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+    ],
+)
+def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[str, ...]) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "demo"],
+        [sys.executable, "-m", "demo", *options],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
         capture_output=True,
