@@ -43,7 +43,8 @@ class Settings:
     manifest_enabled: bool = True
     dir_listing_enabled: bool = True
     inline_optimization_enabled: bool = False
-    commit_retries: int = 30
+    # Of eight processes that change one catalog without a pause, each loses most of its races.
+    commit_retries: int = 100
     max_staleness: float = 0.0
     table_version_tracking_enabled: bool = False
     default_ttl: float | None = 7 * 86400.0
