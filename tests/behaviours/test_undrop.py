@@ -57,8 +57,10 @@ def test_a_table_comes_back_as_it_was(
 def test_only_what_is_in_the_trash_can_be_brought_back(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    with refused(ErrorCode.TABLE_NOT_FOUND):
+    dropped = catalog.table_status(["people"]).generation or "none"
+    with refused(ErrorCode.TABLE_NOT_FOUND) as caught:
         catalog.undrop_table(["people"], generation="0" * 16)
+    assert dropped in str(caught.value.hint), "which one there is"
     catalog.undrop_table(["people"])
 
     with refused(ErrorCode.TABLE_NOT_FOUND):

@@ -49,12 +49,14 @@ class Bin:
         if self._manifest is not None:
             found.extend(each for each in rows.trashed(self._manifest.read()) if each.id == table)
         if generation is not None:
-            found = [each for each in found if each.generation == generation]
+            chosen = [each for each in found if each.generation == generation]
         else:
-            found = [each for each in found if each.restorable] or found
-        if not found:
-            raise no_such_table(table, hint="nor is it in the trash")
-        return max(found, key=lambda each: (each.dropped_at, each.generation))
+            chosen = [each for each in found if each.restorable] or found
+        if not chosen:
+            there = ", ".join(each.generation for each in found)
+            hint = f"the trash has its generation {there}" if there else "nor is it in the trash"
+            raise no_such_table(table, hint=hint)
+        return max(chosen, key=lambda each: (each.dropped_at, each.generation))
 
     def is_marked(self, dropped: Trashed) -> bool:
         """Whether its marker decides, and not its row."""
