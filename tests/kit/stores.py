@@ -6,7 +6,7 @@ store lives in `faultproxy`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -166,8 +166,12 @@ class FaultyStore:
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._ask("replace", [key], lambda: self.inner.replace(key, body, tag))
 
-    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
-        return self._ask("put", [key], lambda: self.inner.put(key, body, durable=durable))
+    def put(self, key: str, body: bytes) -> Tag:
+        return self._ask("put", [key], lambda: self.inner.put(key, body))
+
+    def put_many(self, bodies: Mapping[str, bytes]) -> None:
+        for key, body in bodies.items():
+            self.put(key, body)
 
     def delete(self, key: str) -> None:
         self._ask("delete", [key], lambda: self.inner.delete(key))

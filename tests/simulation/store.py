@@ -4,7 +4,7 @@ answer. A bulk delete is one request for each key, so that a crash can come betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from tests.simulation.requests import Answer, Request, tag_of
@@ -71,8 +71,12 @@ class ScheduledStore:
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._write(Request("replace", key, bytes(body), tag.e_tag or ""))
 
-    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put(self, key: str, body: bytes) -> Tag:
         return self._write(Request("put", key, bytes(body)))
+
+    def put_many(self, bodies: Mapping[str, bytes]) -> None:
+        for key, body in bodies.items():
+            self.put(key, body)
 
     def delete(self, key: str) -> None:
         self._answer(Request("delete", key))

@@ -182,10 +182,18 @@ def test_a_deleted_name_can_be_created_again(store: Store) -> None:
 
 def test_put_overwrites(store: Store) -> None:
     store.put("object", b"first")
-    tag = store.put("object", b"second, and longer", durable=False)
+    tag = store.put("object", b"second, and longer")
     assert store.get("object").body == b"second, and longer"
     store.replace("object", b"third", tag)
     assert store.get("object").body == b"third"
+
+
+def test_many_are_written_whatever_was_there(store: Store) -> None:
+    store.put("folder/7", b"before")
+    bodies = {f"folder/{number}": b"%d" % number for number in range(40)}
+    store.put_many({})
+    store.put_many(bodies)
+    assert {key: store.get(key).body for key in bodies} == bodies
 
 
 def test_every_tag_serves_the_next_swap(store: Store) -> None:

@@ -163,8 +163,8 @@ class CompatibleCatalog:
         for each in placed:
             if _is_index(as_row(each)):
                 self._directory.reserve(each)
-        self._manifest.submit(publish)
-        self._manifest.reserve([each for each in placed if not _is_index(as_row(each))])
+        elsewhere = [each for each in placed if not _is_index(as_row(each))]
+        self._manifest.submit(publish, self._manifest.reservations(elsewhere))
         return placed
 
     def _declared(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:

@@ -89,7 +89,9 @@ class Rooms(api.LanceNamespace):
             attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
         )
         table = ManifestTable(self._store, self._lance, self._settings, retry)
-        return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
+        return ManifestCatalog(
+            self._store, table, Committer(table, self._store, retry), self._world
+        )
 
     def __repr__(self) -> str:
         return self.namespace_id()

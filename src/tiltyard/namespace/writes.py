@@ -123,7 +123,7 @@ class WriteOperations(Rooms):
 
     def note_file(self, pending: PendingWrite, name: str) -> None:
         """Note that a data file is complete, wherever it was written. One request."""
-        self._store.put(f"{names.WRITES}/{pending.token}/{name}", b"", durable=False)
+        self._store.put_many({f"{names.WRITES}/{pending.token}/{name}": b""})
 
     def sweep_write(
         self, pending: PendingWrite, fragments: Sequence[str], *, close: bool = False
@@ -137,7 +137,7 @@ class WriteOperations(Rooms):
         """
         folder = f"{names.WRITES}/{pending.token}"
         if close:
-            self._store.put(f"{folder}/{CLOSED}", b"", durable=False)
+            self._store.put_many({f"{folder}/{CLOSED}": b""})
         noted = [each for each in self._store.list(folder).objects if each.name != CLOSED]
         stray = {each.name for each in noted} - file_names(fragments)
         gone = self._abandon(pending, stray)

@@ -6,7 +6,7 @@ Keys are relative to the root of a catalog, `/`-separated, and mean the same on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -125,10 +125,13 @@ class Store(Protocol):
         Changed, also for an object that is gone. Ambiguous.
         """
 
-    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
-        """Write an object whatever was there. One request. Only for keys that nobody else writes.
+    def put(self, key: str, body: bytes) -> Tag:
+        """Write an object whatever was there. One request. For keys that nobody else writes."""
 
-        `durable=False` is for what may as well be missing after a power cut.
+    def put_many(self, bodies: Mapping[str, bytes]) -> None:
+        """Write objects as `put` does, side by side where that is faster. One request each.
+
+        For what may as well be missing after a power cut.
         """
 
     def delete(self, key: str) -> None:

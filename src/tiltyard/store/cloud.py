@@ -8,6 +8,7 @@ by `settle`, which can tell the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -38,6 +39,7 @@ from tiltyard.store.retry import Retry
 T = TypeVar("T")
 
 _BULK = 1_000
+_AT_ONCE = 16
 
 # Options that obstore takes for its HTTP client, under the names that Lance uses for them.
 _CLIENT_OPTIONS = {
@@ -148,8 +150,16 @@ class CloudStore:
         except AlreadyThere as conflict:  # how obstore reads a 409, whatever was asked
             raise Changed(key, "another write was under way") from conflict
 
-    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put(self, key: str, body: bytes) -> Tag:
         return self._reading(lambda: self._write(key, body, "overwrite"), "write", key)
+
+    def put_many(self, bodies: Mapping[str, bytes]) -> None:
+        if len(bodies) == 1:
+            self.put(*next(iter(bodies.items())))
+            return
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(self.put, bodies.keys(), bodies.values()):
+                pass
 
     def delete(self, key: str) -> None:
         with suppress(NotThere):

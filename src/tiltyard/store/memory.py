@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 
 from tiltyard.store.base import (
@@ -77,9 +77,13 @@ class MemoryStore:
                 raise Changed(key)
             return self._write(key, body)
 
-    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put(self, key: str, body: bytes) -> Tag:
         with self._lock:
             return self._write(key, body)
+
+    def put_many(self, bodies: Mapping[str, bytes]) -> None:
+        for key, body in bodies.items():
+            self.put(key, body)
 
     def delete(self, key: str) -> None:
         with self._lock:

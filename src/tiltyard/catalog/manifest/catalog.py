@@ -241,20 +241,21 @@ class ManifestCatalog:
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
         publish = edits.all_of([edits.add_table(as_row(each)) for each in placed])
+        reservations = self.reservations(placed)
         try:
-            self.submit(publish)
+            self.submit(publish, reservations)
         except TableAlreadyExistsError:  # or left over, which to look for makes it go
             if any(self.occupant(table) is not None for table in tables):
                 raise
-            self.submit(publish)
-        self.reserve(placed)
+            self.submit(publish, reservations)
         return placed
 
-    def reserve(self, tables: Sequence[Table]) -> None:
-        """Put something into directories that are ours already: for people, and for old clients."""
-        for each in tables:
-            key = f"{each.location}/{names.RESERVATION}"
-            self._store.put(key, marker.reservation_body(self._world), durable=False)
+    def reservations(self, tables: Sequence[Table]) -> dict[str, bytes]:
+        """Something in directories that are ours already: for people, and for old clients."""
+        return {
+            f"{each.location}/{names.RESERVATION}": marker.reservation_body(self._world)
+            for each in tables
+        }
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
@@ -296,9 +297,10 @@ class ManifestCatalog:
             self.without_left_over(self.read(), tables)
             return self.submit(edit)
 
-    def submit(self, edit: Edit) -> Change:
+    def submit(self, edit: Edit, then: Mapping[str, bytes] | None = None) -> Change:
+        """Commit an edit; `then` are objects to write once it is."""
         self.require_conditions()
-        return self._committer.submit(edit)
+        return self._committer.submit(edit, then)
 
     def require_conditions(self) -> None:
         self._store.require_conditions()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import ConcurrentModificationError, ThrottlingError, TiltyardError
-from tiltyard.store import Retry
+from tiltyard.store import Retry, Store
 
 LONGEST_QUEUE = 10_000
 LARGEST_GROUP = 1_000
@@ -25,10 +26,11 @@ WAIT_STEP = 0.0002
 class _Ticket:
     """One caller's edit and, once decided, its answer or its error."""
 
-    __slots__ = ("change", "edit", "error", "signal")
+    __slots__ = ("change", "edit", "error", "signal", "then")
 
-    def __init__(self, edit: Edit) -> None:
+    def __init__(self, edit: Edit, then: Mapping[str, bytes]) -> None:
         self.edit = edit
+        self.then = then
         self.change: Change | None = None
         self.error: Exception | None = None
         self.signal = threading.Event()
@@ -41,8 +43,9 @@ class _Ticket:
 class Committer:
     """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
 
-    def __init__(self, table: ManifestTable, retry: Retry) -> None:
+    def __init__(self, table: ManifestTable, store: Store, retry: Retry) -> None:
         self._table = table
+        self._store = store
         self._retry = retry
         self._queue: deque[_Ticket] = deque()
         self._lock = threading.Lock()
@@ -50,12 +53,14 @@ class Committer:
         self._expected = 1
         self._last_seconds = 0.0
 
-    def submit(self, edit: Edit) -> Change:
+    def submit(self, edit: Edit, then: Mapping[str, bytes] | None = None) -> Change:
         """Commit an edit, alone or with others; returns when it is durable, or raises its error.
 
-        One request to look and three to commit, shared by all members of the group.
+        One request to look and three to commit, shared by all members of the group. Objects that
+        are to be there `then` are written by the leader for all: on a disk, threads that write side
+        by side mostly wait for each other.
         """
-        ticket = _Ticket(edit)
+        ticket = _Ticket(edit, then or {})
         with self._lock:
             if len(self._queue) >= LONGEST_QUEUE:
                 raise ThrottlingError(f"{LONGEST_QUEUE} changes wait for the manifest already")
@@ -105,6 +110,7 @@ class Committer:
                 except LostRaceError:
                     self._retry.pause(attempt)
                     continue
+                self._store.put_many(_following(group, verdicts))
                 for ticket, verdict in zip(group, verdicts, strict=True):
                     ticket.change = verdict if isinstance(verdict, Change) else None
                     ticket.error = verdict if isinstance(verdict, TiltyardError) else None
@@ -133,6 +139,18 @@ class Committer:
             except TiltyardError as error:
                 verdicts.append(error)
         return draft, verdicts
+
+
+def _following(
+    group: Sequence[_Ticket], verdicts: Sequence[Change | TiltyardError]
+) -> dict[str, bytes]:
+    """What those who were let in want to be there afterwards."""
+    return {
+        key: body
+        for ticket, verdict in zip(group, verdicts, strict=True)
+        if isinstance(verdict, Change)
+        for key, body in ticket.then.items()
+    }
 
 
 def _interrupted() -> ConcurrentModificationError:
