@@ -15,7 +15,7 @@ def test_every_comparison_of_the_benchmark_runs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(measure, "MOST_ROUNDS", 1)
-    lines = 7 + 4 + 3 + 1
+    lines = 8 + 4 + 3 + 1
     behind = benchmark.compare(spark, benchmark.Sizes(mixed=12_000, vectors=500))
     printed = capsys.readouterr().out
     assert 0 <= behind <= lines

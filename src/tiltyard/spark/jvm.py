@@ -60,7 +60,8 @@ def _known(jvm: Java) -> Jvm:
 
 
 def kind_of(node: Java) -> str:
-    return str(node.getClass().getSimpleName())
+    """The class of a part of a plan, in one call."""
+    return str(node.productPrefix())
 
 
 def each_of(values: Java) -> Iterator[Java]:

