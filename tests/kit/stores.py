@@ -166,8 +166,8 @@ class FaultyStore:
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._ask("replace", [key], lambda: self.inner.replace(key, body, tag))
 
-    def put(self, key: str, body: bytes) -> Tag:
-        return self._ask("put", [key], lambda: self.inner.put(key, body))
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        return self._ask("put", [key], lambda: self.inner.put(key, body, durable=durable))
 
     def put_many(self, bodies: Mapping[str, bytes]) -> None:
         for key, body in bodies.items():

@@ -71,7 +71,7 @@ class ScheduledStore:
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._write(Request("replace", key, bytes(body), tag.e_tag or ""))
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         return self._write(Request("put", key, bytes(body)))
 
     def put_many(self, bodies: Mapping[str, bytes]) -> None:

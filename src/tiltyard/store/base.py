@@ -125,13 +125,17 @@ class Store(Protocol):
         Changed, also for an object that is gone. Ambiguous.
         """
 
-    def put(self, key: str, body: bytes) -> Tag:
-        """Write an object whatever was there. One request. For keys that nobody else writes."""
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        """Write an object whatever was there, atomically. One request.
+
+        Only for keys whose bytes nobody else decides. `durable=False` is for what may as well be
+        missing after a power cut.
+        """
 
     def put_many(self, bodies: Mapping[str, bytes]) -> None:
-        """Write objects as `put` does, side by side where that is faster. One request each.
+        """Write notes of a few bytes, side by side where that is faster. One request each.
 
-        For what may as well be missing after a power cut.
+        On a disk neither durable nor atomic, so only for what is never written twice.
         """
 
     def delete(self, key: str) -> None:

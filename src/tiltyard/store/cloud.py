@@ -150,7 +150,7 @@ class CloudStore:
         except AlreadyThere as conflict:  # how obstore reads a 409, whatever was asked
             raise Changed(key, "another write was under way") from conflict
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         return self._reading(lambda: self._write(key, body, "overwrite"), "write", key)
 
     def put_many(self, bodies: Mapping[str, bytes]) -> None:

@@ -153,9 +153,9 @@ class LocalStore:
                 raise Changed(key)
             return self._overwrite(key, body)
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         with self._locked(key):
-            return self._overwrite(key, body)
+            return self._overwrite(key, body, durable=durable)
 
     def put_many(self, bodies: Mapping[str, bytes]) -> None:
         for key, body in bodies.items():
@@ -190,9 +190,9 @@ class LocalStore:
 
     # -- how a write becomes durable
 
-    def _overwrite(self, key: str, body: bytes) -> Tag:
-        with self._written(key, body) as temporary:
-            self._into_place(os.replace, temporary, key)
+    def _overwrite(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        with self._written(key, body, durable=durable) as temporary:
+            self._into_place(os.replace, temporary, key, durable=durable)
         return _tag(body)
 
     def _jot_down(self, key: str, body: bytes) -> None:
@@ -216,14 +216,15 @@ class LocalStore:
         raise self._keeps_disappearing(key)
 
     @contextmanager
-    def _written(self, key: str, body: bytes) -> Iterator[str]:
+    def _written(self, key: str, body: bytes, *, durable: bool = True) -> Iterator[str]:
         """The bytes, on the disk, under a name of their own; gone again afterwards."""
         temporary = f"{self._private('staged')}/{uuid4().hex}"
         try:
             with open(temporary, "xb") as file:
                 file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             yield temporary
         except OSError as error:
             raise self._refused(error, key) from error
@@ -231,7 +232,14 @@ class LocalStore:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
 
-    def _into_place(self, move: Callable[[str, str], None], temporary: str, key: str) -> None:
+    def _into_place(
+        self,
+        move: Callable[[str, str], None],
+        temporary: str,
+        key: str,
+        *,
+        durable: bool = True,
+    ) -> None:
         path = self._path(key)
         folder = os.path.dirname(path)
         is_new = False
@@ -247,6 +255,8 @@ class LocalStore:
                     os.makedirs(folder, exist_ok=True)
         else:
             raise self._keeps_disappearing(key)
+        if not durable:
+            return
         with suppress(FileNotFoundError):  # deleted by another since, and the folder pruned
             _sync(folder)
             while is_new and folder != self._root:

@@ -77,7 +77,7 @@ class MemoryStore:
                 raise Changed(key)
             return self._write(key, body)
 
-    def put(self, key: str, body: bytes) -> Tag:
+    def put(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         with self._lock:
             return self._write(key, body)
 
