@@ -12,7 +12,13 @@
         ├── TableAlreadyExistsError
         ├── TableVersionNotFoundError
         ├── TableTagNotFoundError
+        ├── TableTagAlreadyExistsError
         ├── TableBranchNotFoundError
+        ├── TableBranchAlreadyExistsError
+        ├── TableIndexNotFoundError
+        ├── TableIndexAlreadyExistsError
+        ├── TransactionNotFoundError
+        ├── TableColumnNotFoundError
         ├── TableSchemaValidationError
         ├── InvalidTableStateError
         ├── ConcurrentModificationError        retryable
@@ -99,8 +105,32 @@ class TableTagNotFoundError(TiltyardError, lance_errors.TableTagNotFoundError):
     """The table has no such tag."""
 
 
+class TableTagAlreadyExistsError(TiltyardError, lance_errors.TableTagAlreadyExistsError):
+    """The table has a tag of this name."""
+
+
 class TableBranchNotFoundError(TiltyardError, lance_errors.TableBranchNotFoundError):
     """The table has no such branch."""
+
+
+class TableBranchAlreadyExistsError(TiltyardError, lance_errors.TableBranchAlreadyExistsError):
+    """The table has a branch of this name."""
+
+
+class TableIndexNotFoundError(TiltyardError, lance_errors.TableIndexNotFoundError):
+    """The table has no such index."""
+
+
+class TableIndexAlreadyExistsError(TiltyardError, lance_errors.TableIndexAlreadyExistsError):
+    """The table has an index of this name."""
+
+
+class TransactionNotFoundError(TiltyardError, lance_errors.TransactionNotFoundError):
+    """No version of the table was made by this transaction."""
+
+
+class TableColumnNotFoundError(TiltyardError, lance_errors.TableColumnNotFoundError):
+    """The table has no such column."""
 
 
 class TableSchemaValidationError(TiltyardError, lance_errors.TableSchemaValidationError):
@@ -158,8 +188,22 @@ class InternalError(TiltyardError, lance_errors.InternalError):
 
 
 # Lance and obstore say what went wrong in the text only, so the text decides. First match wins.
-# No bare numbers: "403 " is also the end of "version 1403 ".
+# No bare numbers: "403 " is also the end of "version 1403 ". What Lance says about a request comes
+# before what a store says, because it quotes the request: a filter may well name a "connection".
 _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
+    (r"no field named|field \S+ not found in struct|column \S+ does not exist|"
+     r"embedding column \S+ is not in|field '.*' not found\. avail|"
+     r"'\S+ not found in schema'", TableColumnNotFoundError),
+    (r"append with different schema|duplicate field name", TableSchemaValidationError),
+    (r"index not found|index \S+ not found", TableIndexNotFoundError),
+    (r"index name \S+ already exists", TableIndexAlreadyExistsError),
+    (r"tag \S+ does not exist", TableTagNotFoundError),
+    (r"tag \S+ already exists", TableTagAlreadyExistsError),
+    (r"branch \S+ does not exist", TableBranchNotFoundError),
+    (r"version \S+ does not exist", TableVersionNotFoundError),
+    (r"not supported: ", UnsupportedOperationError),
+    (r"invalid user input|ref is invalid|invalid argument error|cannot drop all columns",
+     InvalidInputError),
     (r"no ?such ?bucket|container ?not ?found", InvalidInputError),
     (r"unauthenticated|unauthorized|invalid ?access ?key|signature ?does ?not ?match",
      UnauthenticatedError),
