@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import lance
+import lance_namespace as api
 import pyarrow as pa
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
@@ -18,6 +19,7 @@ from lance.schema import LanceSchema
 
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
+from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Store
 
@@ -69,6 +71,18 @@ class Lance:
         """Open a table at its latest version, a version number, or a tag."""
         return lance.dataset(
             self.uri(location),
+            version=version,
+            storage_options=self._options,
+            session=self._session,
+        )
+
+    def open_through(
+        self, client: api.LanceNamespace, table: TableId, version: int | str | None = None
+    ) -> lance.LanceDataset:
+        """Open a table by a namespace that its commits go to."""
+        return lance.dataset(
+            namespace_client=client,
+            table_id=list(table),
             version=version,
             storage_options=self._options,
             session=self._session,

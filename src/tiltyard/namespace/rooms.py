@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import lance_namespace as api
 
@@ -25,9 +27,14 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
+from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
+from tiltyard.versions.client import CommitClient
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.world import WORLD
+
+if TYPE_CHECKING:
+    import lance
 
 
 class Rooms(api.LanceNamespace):
@@ -109,6 +116,29 @@ class Rooms(api.LanceNamespace):
         ]
         root = self._settings.root
         return f'tiltyard.DirectoryNamespace {{ root: "{root}", mode: "{"+".join(modes)}" }}'
+
+    @property
+    def _root(self) -> str:
+        return self._settings.root
+
+    def _open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
+        """A table to read, at the version that is meant."""
+        return describe.open_at(self._lance, table, at)
+
+    def _open_to_change(self, table: Table, version: int | None = None) -> lance.LanceDataset:
+        """A table whose commits are guarded: each arrives in the versions room, and counts if that
+        says so. Lance wraps the reason of a refusal; `_changing` tells it."""
+        return self._client(table).open(version)
+
+    @contextmanager
+    def _changing(self, table: Table, version: int | None = None) -> Iterator[lance.LanceDataset]:
+        """A table to change, whose refused commits are raised as the errors that they are."""
+        client = self._client(table)
+        with client.plainly():
+            yield client.open(version)
+
+    def _client(self, table: Table) -> CommitClient:
+        return CommitClient(table, self._versions, self._lance, self._root)
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)

@@ -56,7 +56,7 @@ class TableOperations(Rooms):
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
         table = self._catalog.find(names.parse_table_id(request.id))
         if request.version is not None:
-            describe.open_at(self._lance, table, describe.At(request.version))
+            self._open(table, describe.At(request.version))
         return api.TableExistsResponse()
 
     @says("describe table")
@@ -96,13 +96,13 @@ class TableOperations(Rooms):
     ) -> lance.LanceDataset:
         """The table as pylance's own dataset, at its latest version or another."""
         table = self._catalog.find(names.parse_table_id(id))
-        return describe.open_at(self._lance, table, describe.At(version, tag))
+        return self._open(table, describe.At(version, tag))
 
     @says("read table")
     def snapshot_table(self, id: Sequence[str], at: describe.At = describe.LATEST) -> Snapshot:
         """One version of a table, fixed, in a form that other processes can open."""
         table = self._catalog.find(names.parse_table_id(id))
-        dataset = describe.open_at(self._lance, table, at)
+        dataset = self._open(table, at)
         return Snapshot(self._uri(table), at.pinned(dataset), dict(self._settings.storage))
 
     @says("list the versions of table")

@@ -35,13 +35,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A version to publish: its number, and the staged manifest that is to become it."""
+    """A version to publish: its number, and the staged manifest that is to become it.
+
+    With a `location` the table has to lie there still.
+    """
 
     table: TableId
     version: int
     staged: str
     naming: Naming = Naming.NEWEST_FIRST
     branch: str | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class DirectoryVersions:
         """
         self._store.require_conditions()
         seat = self._seat(new.table)
+        if new.location not in (None, seat.table.location):
+            raise _replaced(new.table)
         location = _branch_of(seat.table.location, new.branch)
         key = version_files.key_of(location, new.version, new.naming)
         body = self._staged(new, location, key)
@@ -145,11 +151,7 @@ class DirectoryVersions:
     def _guard_table(self, table: TableId, before: _Seat) -> None:
         """Guard C: a table that was dropped meanwhile was not written to."""
         if not self._seat(table).holds(before):
-            raise ConcurrentModificationError(
-                f"table {names.display(table)} was dropped, or its state changed, while a version "
-                f"was committed",
-                hint="look at the table before trying again",
-            )
+            raise _replaced(table)
 
     # -- reading
 
@@ -307,6 +309,14 @@ def _chosen(
             raise _missing(table, gone)
         chosen |= inside
     return chosen
+
+
+def _replaced(table: TableId) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"table {names.display(table)} was dropped, or its state changed, while a version was "
+        f"committed",
+        hint="look at the table before trying again",
+    )
 
 
 def _missing(table: TableId, version: int) -> TableVersionNotFoundError:
