@@ -191,9 +191,10 @@ class InternalError(TiltyardError, lance_errors.InternalError):
 # No bare numbers: "403 " is also the end of "version 1403 ". What Lance says about a request comes
 # before what a store says, because it quotes the request: a filter may well name a "connection".
 _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
-    (r"no field named|field \S+ not found in struct|column \S+ does not exist|"
-     r"embedding column \S+ is not in|field '.*' not found\. avail|"
-     r"'\S+ not found in schema'", TableColumnNotFoundError),
+    (r"no field named|field \S+ not found in struct|'\S+ not found in schema'",
+     TableColumnNotFoundError),
+    (r"column \S+ does not exist|column \S+ is not in the dataset", TableColumnNotFoundError),
+    (r"field '.*' not found\. available", TableColumnNotFoundError),
     (r"append with different schema|duplicate field name", TableSchemaValidationError),
     (r"index not found|index \S+ not found", TableIndexNotFoundError),
     (r"index name \S+ already exists", TableIndexAlreadyExistsError),
@@ -213,8 +214,10 @@ _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
     (r"timed? ?out|connection|error sending request|response body error", ServiceUnavailableError),
     (r"internal server error|bad gateway|service unavailable", ServiceUnavailableError),
     (r"conflict|concurrent|precondition", ConcurrentModificationError),
-    (r"schema|field .* not found|column", TableSchemaValidationError),
 )  # fmt: skip
+
+# What is left of Lance's words about data, if nobody knows better.
+_ABOUT_DATA = r"schema|field .* not found|column"
 
 # Names that users chose say nothing about what went wrong: a table may be called "connection".
 _CHOSEN = re.compile(r"\w+://\S+|\b(?:location|path) .*?(?=: | not found| already exists|$)")
@@ -235,17 +238,25 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 # What Rust appends for its own developers: the debug form of the error, and where it was raised.
-_FOR_DEVELOPERS = re.compile(r"\s*(?:Debug source:.*|,? ?/\S+\.rs:\d+:\d+)", re.DOTALL)
+_FOR_DEVELOPERS = re.compile(
+    r"\s*(?:Debug source:.*|,?(?: location:)? ?/\S+\.rs:\d+:\d+)", re.DOTALL
+)
 
 
 def _tidy(text: str) -> str:
     return " ".join(_FOR_DEVELOPERS.sub("", text).split()).rstrip(",:")
 
 
-def translate(error: BaseException, doing: str, secrets: Iterable[str] = ()) -> TiltyardError:
+def translate(
+    error: BaseException,
+    doing: str,
+    secrets: Iterable[str] = (),
+    otherwise: type[TiltyardError] = InternalError,
+) -> TiltyardError:
     """Turn an error of pylance, obstore or the operating system into ours.
 
-    `doing` says what was being tried, in the words of the user: "create table 'users'".
+    `doing` says what was being tried, in the words of the user: "create table 'users'". An error
+    whose text tells nothing becomes `otherwise`.
     """
     if isinstance(error, TiltyardError):
         return error
@@ -259,4 +270,6 @@ def translate(error: BaseException, doing: str, secrets: Iterable[str] = ()) -> 
     for pattern, kind in _BY_TEXT:
         if re.search(pattern, lowered):
             return kind(message)
-    return InternalError(message)
+    if otherwise is InternalError and re.search(_ABOUT_DATA, lowered):
+        return TableSchemaValidationError(message)
+    return otherwise(message)

@@ -193,6 +193,14 @@ class DirectoryVersions:
             return replace(newest, version=version)
         raise _missing(table, version)
 
+    def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
+        """Whether a version is not behind the boundary, or stays there. One request, or two.
+
+        Whoever lets a name refer to a version asks this after the name is written: a collector
+        moves the boundary first and then reads the names, so one of both sees the other.
+        """
+        return self._kept(table, branch).shows(version)
+
     # -- deleting
 
     def delete(
