@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import lance_namespace as api
@@ -59,17 +58,14 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
                 "a transaction is named by the id of its table and, after it, its own"
             )
         table, wanted = self._found(parts[:-1]), parts[-1]
-        for branch in self._with_branches(table):
+        dataset = self._read_found(table)
+        for branch in (None, *refs.branches(dataset)):
             found = self._commit_on(table, branch, wanted)
             if found is not None:
                 return found
         raise TransactionNotFoundError(
             f"table {names.display(table.id)} has no transaction '{wanted}'"
         )
-
-    def _with_branches(self, table: Table) -> Iterator[str | None]:
-        yield None
-        yield from refs.branches(self._open(table))
 
     def _commit_on(self, table: Table, branch: str | None, wanted: str) -> Commit | None:
         if wanted.isdecimal():

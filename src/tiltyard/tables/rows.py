@@ -15,7 +15,7 @@ import pyarrow as pa
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
 from tiltyard.settings import duration
 from tiltyard.tables.ipc import check_schema
-from tiltyard.tables.sql import must_have, whole
+from tiltyard.tables.sql import condition, must_have, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,16 @@ def merge(
         if "." not in key and key not in rows.schema.names:
             raise TableSchemaValidationError(f"the data has no column '{key}' to match rows by")
     builder = dataset.merge_insert(asked.on or None)
-    if _wanted(asked.when_matched_update_all, asked.when_matched_update_all_filt, "update_all"):
-        builder = builder.when_matched_update_all(_part(asked.when_matched_update_all_filt))
+    # A condition alone asks for the change too: whether a flag is off or was left out can't be told.
+    of_updates = condition(asked.when_matched_update_all_filt)
+    if asked.when_matched_update_all or of_updates:
+        builder = builder.when_matched_update_all(of_updates)
     if asked.when_not_matched_insert_all:
         builder = builder.when_not_matched_insert_all()
-    delete, which = (
-        asked.when_not_matched_by_source_delete,
-        asked.when_not_matched_by_source_delete_filt,
-    )
-    if _wanted(delete, which, "by_source_delete"):
-        builder = builder.when_not_matched_by_source_delete(_part(which))
-    if asked.use_index is not None:
+    of_deletes = condition(asked.when_not_matched_by_source_delete_filt)
+    if asked.when_not_matched_by_source_delete or of_deletes:
+        builder = builder.when_not_matched_by_source_delete(of_deletes)
+    if "use_index" in asked.model_fields_set and asked.use_index is not None:
         builder = builder.use_index(asked.use_index)
     if asked.timeout is not None:
         seconds = duration(asked.timeout, "timeout")
@@ -61,17 +60,6 @@ def merge(
             builder = builder.retry_timeout(timedelta(seconds=seconds))
     done = builder.execute(rows)
     return Merged(done["num_inserted_rows"], done["num_updated_rows"], done["num_deleted_rows"])
-
-
-def _wanted(flag: bool | None, which: str | None, name: str) -> bool:
-    """A condition alone asks for the change too; with a plain no it makes no sense."""
-    if which is not None and flag is False:
-        raise InvalidInputError(f"{name} is off, and a condition for it is given")
-    return bool(flag) or which is not None
-
-
-def _part(which: str | None) -> str | None:
-    return None if which is None else whole(which, "the condition")
 
 
 def update(dataset: lance.LanceDataset, asked: api.UpdateTableRequest) -> int:
@@ -84,8 +72,7 @@ def update(dataset: lance.LanceDataset, asked: api.UpdateTableRequest) -> int:
         updates[column] = whole(expression, f"the expression for column '{column}'")
     if not updates:
         raise InvalidInputError("no column is given to set")
-    where = None if asked.predicate is None else whole(asked.predicate, "the condition")
-    return dataset.update(updates, where=where)["num_rows_updated"]
+    return dataset.update(updates, where=condition(asked.predicate))["num_rows_updated"]
 
 
 def delete(dataset: lance.LanceDataset, predicate: str) -> int:
