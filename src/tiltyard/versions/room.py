@@ -14,9 +14,13 @@ from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import NotManagedError
+from tiltyard.catalog.manifest.versions import NotManagedError, boundary_of
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    VersionBehindBoundaryError,
+)
 from tiltyard.names import TableId
 from tiltyard.store import Retry, Store
 from tiltyard.versions.directory import DirectoryVersions, NewVersion, NowManagedError
@@ -167,9 +171,17 @@ class TableVersions:
         self._managed(table).show(table, version)
 
     def check_base(self, table: Table, version: int) -> None:
-        """Guard A, for a commit that is made elsewhere. Commits of managed tables come here."""
+        """Guard A, for a commit that is made elsewhere.
+
+        Commits of managed tables come here anyway; what is known may refuse one at once.
+        """
         if not table.managed:
             self._files.check_base(table, version)
+            return
+        row = None if self._manifest is None else self._manifest.known_row(table.id)
+        boundary = 0 if row is None else boundary_of(row)
+        if boundary > version:
+            raise VersionBehindBoundaryError.of(version, boundary)
 
     def check_landed(self, table: Table, version: int) -> None:
         """Guard B, for a commit of ours that has landed elsewhere."""

@@ -227,11 +227,9 @@ class ManifestCatalog:
         snapshot = self.read()
         directory = names.top_directory(location)
         owners = [*names.natural_owners(directory), *snapshot.unusual_owners(directory)]
-        for identifier in owners:
-            row = snapshot.get(identifier)
-            if row is not None and row.is_table and row.location == location:
-                return as_table(row)
-        return None
+        rows = (snapshot.get(each) for each in owners if not each.startswith(names.TRASH))
+        live = (row for row in rows if row is not None and row.is_table)
+        return next((as_table(row) for row in live if row.location == location), None)
 
     def is_trusted(self, row: Row) -> bool:
         """A row at a V1 location counts as far as the marker there agrees. One request for such."""

@@ -93,6 +93,9 @@ def add(wanted: Proposal) -> Edit:
         taken = draft.version_row(row.object_id, number)
         if taken is not None and taken.metadata.get(TRANSACTION) == wanted.transaction:
             return Change(answer=taken)
+        boundary = boundary_of(row)
+        if boundary > wanted.base:  # Guard A: what came after it may be gone
+            raise VersionBehindBoundaryError.of(wanted.base, boundary)
         head = draft.head(row.object_id)
         if number <= head:
             raise ConcurrentModificationError(
@@ -105,9 +108,6 @@ def add(wanted: Proposal) -> Edit:
                 hint="others wrote to its directory past the catalog: manage_versions takes in "
                 "what they left",
             )
-        boundary = boundary_of(row)
-        if boundary > wanted.base:  # Guard A: what came after it may be gone
-            raise VersionBehindBoundaryError.of(wanted.base, boundary)
         about = {TRANSACTION: wanted.transaction, STAGED: wanted.staged}
         added = row_of(row.object_id, wanted.file, **about)
         return Change(add=(added,), answer=added)
