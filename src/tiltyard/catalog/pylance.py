@@ -8,7 +8,9 @@ recognised by its transaction UUID, and data files are named by random numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import lance
 import lance_namespace as api
@@ -45,6 +47,20 @@ class Staged:
         return [
             f"{self.location}/data/{file.path}" for each in self.fragments for file in each.files
         ]
+
+
+class Door(Protocol):
+    """A namespace that the commits of one table go to. See `versions.client`."""
+
+    @property
+    def table_id(self) -> TableId:
+        """The table whose commits it takes."""
+
+    def open(self, version: int | str | None = None) -> lance.LanceDataset:
+        """The table, at its latest version, a version number or a tag, ready to be changed."""
+
+    def plainly(self) -> AbstractContextManager[None]:
+        """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 
 class LostRaceError(ConcurrentModificationError):
@@ -127,12 +143,14 @@ class Lance:
         keep: Sequence[FragmentMetadata] = (),
         stable_row_ids: bool = True,
         properties: dict[str, str] | None = None,
+        through: Door | None = None,
     ) -> lance.LanceDataset:
         """Make the staged files, and the kept fragments, the next version of the table, or nothing.
 
         A strict compare-and-swap on the version that `onto` has open: it never rebases, so
         LostRaceError means that the next version is another's. Any other error leaves it open
-        whether the commit landed. Two requests with `onto`, three without.
+        whether the commit landed. Two requests with `onto`, three without. The first version of a
+        table whose commits go `through` a namespace is brought there; `onto` knows by itself.
         """
         base = 0 if onto is None else onto.version
         operation = lance.LanceOperation.Overwrite(staged.schema, [*keep, *staged.fragments])
@@ -145,6 +163,7 @@ class Lance:
                 max_retries=0,
                 enable_v2_manifest_paths=True,
                 enable_stable_row_ids=stable_row_ids,
+                **_arguments(through if onto is None else None),
             )
         except FAILURES as error:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
@@ -241,6 +260,16 @@ class Lance:
         if written_by is not None and written_by.uuid == uuid:
             return landed
         raise LostRaceError(f"version {version} of {location} is another process's") from error
+
+
+def _arguments(door: Door | None) -> dict[str, Any]:
+    if door is None:
+        return {}
+    return {
+        "namespace_client": door,
+        "table_id": list(door.table_id),
+        "namespace_client_managed_versioning": True,
+    }
 
 
 def discard(store: Store, staged: Staged) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from tiltyard.store import Retry, open_store
 from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
 from tiltyard.versions.client import CommitClient
-from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.room import TableVersions
 from tiltyard.world import WORLD
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Rooms(api.LanceNamespace):
         if manifest is not None:
             both = self._settings.dir_listing_enabled
             self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
-        files = LanceFiles(self._lance, self._store)
+        self._manifest = manifest
+        files = LanceFiles(self._lance, self._store, self._door_of)
         revival = Revival(self._store, self._world, files)
         markers = Markers(self._store, self._world, revival)
         moves = Moves(self._store, self._world, manifest) if manifest is not None else None
@@ -88,14 +90,16 @@ class Rooms(api.LanceNamespace):
         self._writing = Writing(
             self._store, self._world, self._catalog, files, revival, self._creation
         )
-        self._versions = DirectoryVersions(self._store, self._world, self._catalog, Retry())
+        self._versions = TableVersions(self._store, self._world, self._catalog, manifest, Retry())
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(
             attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
         )
-        table = ManifestTable(self._store, self._lance, self._settings, retry)
+        table = self._manifest_table = ManifestTable(
+            self._store, self._lance, self._settings, retry
+        )
         return ManifestCatalog(self._store, table, Committer(table, retry), self._world)
 
     def __repr__(self) -> str:
@@ -122,8 +126,19 @@ class Rooms(api.LanceNamespace):
         return self._settings.root
 
     def _open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
-        """A table to read, at the version that is meant."""
-        return describe.open_at(self._lance, table, at)
+        """A table to read, at the version that is meant: where its rows say, or its files do."""
+        if not table.managed or table.arriving:
+            return describe.open_at(self._lance, table, at)
+        shown = functools.cache(
+            lambda: frozenset(each.version for each in self._versions.visible(table.id))
+        )
+        return describe.open_at(
+            self._lance,
+            table,
+            at,
+            opening=self._client(table).open,
+            shows=lambda version: version in shown(),
+        )
 
     def _open_to_change(self, table: Table, version: int | None = None) -> lance.LanceDataset:
         """A table whose commits are guarded: each arrives in the versions room, and counts if that
@@ -137,15 +152,22 @@ class Rooms(api.LanceNamespace):
         with client.plainly():
             yield client.open(version)
 
+    def _door_of(self, location: str) -> CommitClient | None:
+        """Where the commits at a location go, if its versions are rows."""
+        if self._manifest is None or not self._manifest.known().managed:
+            return None
+        table = self._manifest.table_at(location)
+        return self._client(table) if table is not None and table.managed else None
+
     def _client(self, table: Table) -> CommitClient:
         return CommitClient(table, self._versions, self._lance, self._root)
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)
 
-    def _tracks_versions(self) -> bool | None:
+    def _tracks_versions(self, table: Table) -> bool | None:
         """Whether Lance is to bring every commit to us."""
-        return self._settings.table_version_tracking_enabled or None
+        return self._settings.table_version_tracking_enabled or table.managed or None
 
     def _vended(self, wanted: bool | None) -> dict[str, str] | None:
         """The caller's own storage options, if the catalog was opened to hand them out."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import lance_namespace as api
 
 from tiltyard import names
+from tiltyard.errors import UnsupportedOperationError
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.versions import answers
+from tiltyard.versions.management import ManagedTable, Progress
+from tiltyard.versions.snapshots import CatalogSnapshot, Snapshots
 
 
 class VersionOperations(Rooms):
@@ -25,9 +30,12 @@ class VersionOperations(Rooms):
     def batch_create_table_versions(
         self, request: api.BatchCreateTableVersionsRequest
     ) -> api.BatchCreateTableVersionsResponse:
-        """One after the other. All requests are checked before the first is carried out."""
+        """Those of managed tables in one commit, all of them or none; others one after the other.
+
+        All requests are checked before the first is carried out.
+        """
         wanted = [answers.new_version(self._root, entry) for entry in request.entries]
-        created = [self._versions.create(each) for each in wanted]
+        created = self._versions.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
             versions=[answers.as_version(self._root, each) for each in created]
         )
@@ -62,3 +70,49 @@ class VersionOperations(Rooms):
             ignore_missing=ignore_missing,
         )
         return api.BatchDeleteTableVersionsResponse(deleted_count=len(deleted))
+
+    # -- managed versions
+
+    @says("manage versions of")
+    def manage_versions(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> list[ManagedTable]:
+        """Keep versions as rows of the manifest from now on, for every table that can have it.
+
+        Safe to repeat: a second run does what is left, and takes in versions that were written to
+        the directory of a managed table past the catalog. Lance's own clients can't change such a
+        catalog any more, only use it through this one. There is no way back.
+        """
+        return self._versions.management.run(dry_run=dry_run, progress=progress)
+
+    @says("hide a version of table")
+    def hide_version(self, id: Sequence[str], version: int, *, reason: str | None = None) -> None:
+        """Keep readers from one version of a managed table, without deleting it.
+
+        The latest can't be hidden. TableVersionNotFoundError.
+        """
+        self._store.require_conditions()
+        self._versions.hide(names.parse_table_id(id), version, reason)
+
+    @says("show a version of table")
+    def show_version(self, id: Sequence[str], version: int) -> None:
+        """Let readers see a version again that was hidden; one that was not is fine."""
+        self._store.require_conditions()
+        self._versions.show(names.parse_table_id(id), version)
+
+    @says("take a snapshot of")
+    def snapshot(
+        self, version: int | None = None, *, managed_only: bool = False
+    ) -> CatalogSnapshot:
+        """Which version each table had, all at once: now, or at an earlier version of the catalog.
+
+        InvalidTableStateError if the catalog can't tell for some table, unless `managed_only`
+        leaves those out.
+        """
+        if self._manifest is None or self._versions.rows is None:
+            raise UnsupportedOperationError(
+                "without a manifest nothing tells which versions tables had together",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        snapshots = Snapshots(self._lance, self._manifest_table, self._versions.rows)
+        return snapshots.take(version, managed_only=managed_only)

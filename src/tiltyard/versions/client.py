@@ -18,8 +18,9 @@ from pydantic import BaseModel
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.pylance import FAILURES, Lance
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
 from tiltyard.errors import TiltyardError
+from tiltyard.names import TableId
 from tiltyard.versions import answers
 from tiltyard.versions.answers import Versions
 
@@ -37,6 +38,10 @@ class CommitClient(api.LanceNamespace):
         self._root = root
         self._refusal: TiltyardError | None = None
 
+    @property
+    def table_id(self) -> TableId:
+        return self._table.id
+
     def namespace_id(self) -> str:
         return f"tiltyard commits to {names.display(self._table.id)}"
 
@@ -50,7 +55,9 @@ class CommitClient(api.LanceNamespace):
         self._refusal = None
         try:
             yield
-        except FAILURES as error:
+        except LostRaceError:
+            raise
+        except (*FAILURES, TiltyardError) as error:
             if self._refusal is not None:
                 raise self._refusal from error
             raise

@@ -8,7 +8,7 @@ catalog (the table is still there). PROTOCOLS calls them the guards A, B and C.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiltyard import names
@@ -27,7 +27,7 @@ from tiltyard.store import AlreadyThere, NotThere, Retry, Store, Tag, settle
 from tiltyard.versions.boundary import Boundary, Kept
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
-from tiltyard.versions.staged import read_version
+from tiltyard.versions.staged import read_staged, transaction_of
 from tiltyard.world import World
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,10 @@ class _Seat:
         return (self.table.location, self.tag) == (other.table.location, other.tag)
 
 
+class NowManagedError(ConcurrentModificationError):
+    """The versions of a table have become rows since the caller looked."""
+
+
 class DirectoryVersions:
     """Publishes, lists and deletes versions in one catalog."""
 
@@ -82,12 +86,13 @@ class DirectoryVersions:
         seat = self._seat(new.table)
         if new.location not in (None, seat.table.location):
             raise _replaced(new.table)
+        _must_be_files(seat.table, new.branch)
         location = _branch_of(seat.table.location, new.branch)
         key = version_files.key_of(location, new.version, new.naming)
-        body = self._staged(new, location, key)
+        body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         boundary = self._boundary(seat.table, new.branch)
         try:
-            self._guard_base(boundary, read_version(body, new.staged))
+            self._guard_base(boundary, transaction_of(body, new.staged)[0])
         except VersionBehindBoundaryError:
             self._refusals.note(location, new.version)
             raise
@@ -99,24 +104,9 @@ class DirectoryVersions:
                 hint="rebase onto it and commit again",
             ) from taken
         self._guard_number(boundary, new.version, key, body)
-        self._guard_table(new.table, seat)
+        self._guard_table(new, seat)
         self._store.delete(new.staged)
         return VersionFile(new.version, key, len(body))
-
-    def _staged(self, new: NewVersion, location: str, key: str) -> bytes:
-        inside = f"{location}/{names.VERSIONS_DIRECTORY}/"
-        if not new.staged.startswith(inside) or new.staged == key:
-            raise InvalidInputError(
-                f"{new.staged!r} is not a staged manifest of table {names.display(new.table)}"
-            )
-        try:
-            return self._store.get(new.staged).body
-        except NotThere as missing:
-            # Whoever asks again after a lost answer finds the version, and knows it for its own.
-            raise ConcurrentModificationError(
-                f"the staged manifest {new.staged} is gone",
-                hint=f"look whether version {new.version} is there already",
-            ) from missing
 
     def _guard_base(self, boundary: Boundary, base: int) -> None:
         """Guard A: Lance does not notice that versions it should check for conflicts are gone."""
@@ -148,30 +138,32 @@ class DirectoryVersions:
             self._store.delete(key)
             raise boundary.behind(version, present)
 
-    def _guard_table(self, table: TableId, before: _Seat) -> None:
+    def _guard_table(self, new: NewVersion, before: _Seat) -> None:
         """Guard C: a table that was dropped meanwhile was not written to."""
-        if not self._seat(table).holds(before):
-            raise _replaced(table)
+        now = self._seat(new.table)
+        if not now.holds(before):
+            raise _replaced(new.table)
+        _must_be_files(now.table, new.branch)
 
     # -- reading
 
     def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
         """Every version that readers may see, oldest first."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         kept = self._kept(found, branch)
         every = self._files(_branch_of(found.location, branch))
         return [each for each in every if kept.shows(each.version)]
 
     def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version. One request beyond finding the table."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         return version_files.latest(self._store, _branch_of(found.location, branch))
 
     def describe(
         self, table: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
         """One version, the latest if no number is given. TableVersionNotFoundError."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         location = _branch_of(found.location, branch)
         if version is None:
             newest = version_files.latest(self._store, location)
@@ -218,17 +210,20 @@ class DirectoryVersions:
         """
         self._store.require_conditions()
         found = self._catalog.find(table)
+        _must_be_files(found, branch)
         location = _branch_of(found.location, branch)
         boundary = self._boundary(found, branch)
         kept = boundary.kept()
         every = {each.version: each for each in self._files(location)}
-        chosen = _chosen(table, ranges, every, kept, ignore_missing)
+        chosen = chosen_of(table, ranges, every, kept.shows, ignore_missing)
         if not chosen:
             return []
         self._refuse_needed(table, found, branch, chosen, max(every))
         highest = max(chosen)
         staying = {v for v in every if v <= highest and v not in chosen and kept.shows(v)}
         boundary.advance(highest, staying, chosen)
+        # If its versions become rows after this look, they are made with the boundary in view.
+        _must_be_files(self._catalog.find(table), branch)
         needed = referred(self._store, found.location, branch).keys() & chosen
         if needed:  # came between the two looks: it stays, and its number with it
             boundary.note(needed)
@@ -267,6 +262,18 @@ class DirectoryVersions:
 
     # -- what they share
 
+    def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
+        """The versions of a table that was found, oldest first, and its boundary."""
+        kept = self._kept(table, None)
+        every = self._files(table.location)
+        return [each for each in every if kept.shows(each.version)], kept.boundary
+
+    def _find(self, table: TableId, branch: str | None) -> Table:
+        found = self._catalog.find(table)
+        if not found.arriving:
+            _must_be_files(found, branch)
+        return found
+
     def _seat(self, table: TableId) -> _Seat:
         """The marker is read first: whoever changes the table after that is noticed."""
         tag = marker.read(self._store, table[0]).tag if len(table) == 1 else None
@@ -297,11 +304,17 @@ def _branch_of(location: str, branch: str | None) -> str:
     return f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
 
 
-def _chosen(
+def _must_be_files(table: Table, branch: str | None) -> None:
+    """Branches have no rows, whatever their table has."""
+    if table.managed and branch is None:
+        raise NowManagedError(f"the versions of table {names.display(table.id)} are rows now")
+
+
+def chosen_of(
     table: TableId,
     ranges: Sequence[tuple[int, int]],
     every: Mapping[int, VersionFile],
-    kept: Kept,
+    shows: Callable[[int], bool],
     ignore_missing: bool,
 ) -> dict[int, VersionFile]:
     """The versions that a request names, of those that there are."""
@@ -311,7 +324,7 @@ def _chosen(
     for first, last in ranges:
         if first < 0 or last < first:
             raise InvalidInputError(f"{first} to {last} is not a range of versions")
-        inside = {v: each for v, each in every.items() if first <= v <= last and kept.shows(v)}
+        inside = {v: each for v, each in every.items() if first <= v <= last and shows(v)}
         if not ignore_missing and len(inside) < last - first + 1:
             gone = next(v for v in range(first, last + 1) if v not in inside)
             raise _missing(table, gone)
