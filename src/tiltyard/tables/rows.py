@@ -43,7 +43,7 @@ def merge(
         if "." not in key and key not in rows.schema.names:
             raise TableSchemaValidationError(f"the data has no column '{key}' to match rows by")
     builder = dataset.merge_insert(asked.on or None)
-    # A condition alone asks for the change too: whether a flag is off or was left out can't be told.
+    # A condition alone asks for the change too: a flag that is off can't be told from none.
     of_updates = condition(asked.when_matched_update_all_filt)
     if asked.when_matched_update_all or of_updates:
         builder = builder.when_matched_update_all(of_updates)

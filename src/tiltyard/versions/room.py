@@ -133,6 +133,12 @@ class TableVersions:
             lambda: self._files.describe(table, version, branch),
         )
 
+    def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
+        """Whether a version stays that a name refers to since a moment ago."""
+        if branch is not None or not table.managed or self.rows is None:
+            return self._files.shows(table, version, branch)
+        return self.rows.confirm(table, version)
+
     # -- deleting and hiding
 
     def delete(
