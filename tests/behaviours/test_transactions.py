@@ -12,7 +12,7 @@ from lance_namespace_urllib3_client import models
 from tests.behaviours import data
 from tests.behaviours.calls import create, make_namespace, refused, tables
 from tests.behaviours.data import POINTS, insert
-from tests.behaviours.modes import with_manifest
+from tests.behaviours.modes import in_directory_mode, with_manifest
 
 Catalog = api.LanceNamespace
 
@@ -115,6 +115,20 @@ def test_one_operation_of_any_kind_is_a_batch_too(points: Catalog) -> None:
     deregister = api.DeregisterTableRequest(id=["points"])
     assert _commit(points, {"deregister_table": deregister}).results[0].deregister_table
     assert tables(points) == []
+
+
+@in_directory_mode
+def test_what_would_take_several_commits_is_refused(catalog: Catalog) -> None:
+    with refused(ErrorCode.UNSUPPORTED):
+        _commit(catalog, _declaring("a"), _declaring("b"))
+    assert tables(catalog) == []
+
+
+def test_versions_of_several_tables_need_a_managed_catalog(points: Catalog) -> None:
+    new = api.CreateTableVersionRequest(id=["points"], version=2, manifest_path="nowhere")
+    with refused(ErrorCode.UNSUPPORTED) as caught:
+        _commit(points, {"create_table_version": new}, {"create_table_version": new})
+    assert "manage_versions" in (caught.value.hint or "")
 
 
 def test_operations_of_several_kinds_are_refused_before_any_is_done(points: Catalog) -> None:

@@ -87,7 +87,10 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
     def batch_commit_tables(
         self, request: api.BatchCommitTablesRequest
     ) -> api.BatchCommitTablesResponse:
-        """Operations of one kind, as one batch of that kind: all declared, or all new versions."""
+        """Operations of one kind, all of them or none: declared tables, or new versions.
+
+        New versions need tables whose versions are managed, and declared ones a manifest.
+        """
         if not request.operations:
             raise InvalidInputError("no operation is given to commit")
         kinds = [_kind_of(each) for each in request.operations]
@@ -104,6 +107,8 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
         )
 
     def _batch(self, kind: str, asked: list[Any]) -> list[Any]:
+        if len(asked) > 1:
+            self._must_be_one_commit(kind, asked)
         if kind == "declare_table":
             return self.declare_tables(asked)
         if kind == "create_table_version":
@@ -115,14 +120,21 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
                 api.BatchCreateTableVersionsRequest(entries=entries)
             )
             return [api.CreateTableVersionResponse(version=each) for each in created.versions]
-        if len(asked) > 1:
-            raise UnsupportedOperationError(
-                f"{kind} can't be done for several tables in one commit",
-                hint="commit them one after the other",
-            )
         if kind == "delete_table_versions":
             return [self.batch_delete_table_versions(asked[0])]
         return [self.deregister_table(asked[0])]
+
+    def _must_be_one_commit(self, kind: str, asked: list[Any]) -> None:
+        hint = "commit them one after the other"
+        if kind == "create_table_version":
+            at_once = all(self._found(each.id).managed for each in asked)
+            hint = "manage_versions makes that possible"
+        else:
+            at_once = kind == "declare_table" and self._settings.manifest_enabled
+        if not at_once:
+            raise UnsupportedOperationError(
+                f"{kind} can't be done here for several tables in one commit", hint=hint
+            )
 
 
 _KINDS = ("declare_table", "create_table_version", "delete_table_versions", "deregister_table")
