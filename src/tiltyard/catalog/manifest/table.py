@@ -27,7 +27,7 @@ from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -156,7 +156,8 @@ class ManifestTable:
         fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
         missing = {key: each for key, each in fragments.items() if key not in known}
         if missing:
-            rows = dataset.scanner(fragments=list(missing.values())).to_table()
+            scanner = dataset.scanner(fragments=list(missing.values()))
+            rows = in_a_thread(scanner.to_table)
             start = 0
             for key, fragment in missing.items():
                 size = fragment.count_rows()
