@@ -107,9 +107,10 @@ class ManagedVersions:
     def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
         """Put the bytes of a version where Lance keeps it, and take the staged ones away.
 
-        If the version was deleted meanwhile, so is the copy.
+        If the version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
+        files do, to which it refers: those are not flushed one by one either.
         """
-        self._store.put(file.key, body)
+        self._store.put(file.key, body, durable=False)
         table, _, _ = row.object_id.rpartition(names.DELIMITER)
         snapshot = self._manifest.read()
         owner = snapshot.get(table)
