@@ -133,6 +133,8 @@ class TestRefusals:
             ("nope", {"rename": "x"}, ErrorCode.TABLE_COLUMN_NOT_FOUND),
             ("inner.nope", {"rename": "x"}, ErrorCode.TABLE_COLUMN_NOT_FOUND),
             ("id", {}, ErrorCode.INVALID_INPUT),
+            ("id", {"rename": ""}, ErrorCode.INVALID_INPUT),
+            ("text", {"rename": "a.b"}, ErrorCode.TABLE_SCHEMA_VALIDATION_ERROR),
             ("id", {"data_type": {"type": "wood"}}, ErrorCode.INVALID_INPUT),
             ("id", {"data_type": {"kind": "int64"}}, ErrorCode.INVALID_INPUT),
             ("id", {"data_type": {"type": "utf8", "unit": "s"}}, ErrorCode.INVALID_INPUT),
@@ -157,6 +159,11 @@ class TestRefusals:
         data.insert(points, pa.table({"id": [9]}))
         with refused(ErrorCode.INVALID_INPUT):
             _alter(points, "text", nullable=False)
+
+    def test_a_type_that_is_too_small_for_the_values(self, points: Catalog) -> None:
+        data.update(points, ("id", "3000000000"), where="id = 1")
+        with refused(ErrorCode.INVALID_INPUT):
+            _alter(points, "id", data_type={"type": "int32"})
 
     def test_columns_that_functions_would_fill(self, points: Catalog) -> None:
         entry = models.AddColumnsEntry(name="new", computed="id * 2")

@@ -239,6 +239,8 @@ def test_what_is_wrong_with_a_branch_is_said(points: Catalog) -> None:
         branch(points, "side")
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
         branch(points, "new", from_version=9)
+    with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
+        branch(points, "new", from_version=0)
     with refused(ErrorCode.TABLE_BRANCH_NOT_FOUND):
         branch(points, "new", from_branch="nope")
     with refused(ErrorCode.TABLE_BRANCH_NOT_FOUND):

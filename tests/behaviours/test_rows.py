@@ -206,6 +206,7 @@ class TestOptions:
             ([("id", "")], None, ErrorCode.INVALID_INPUT),
             ([("id", "'x'")], None, ErrorCode.INVALID_INPUT),
             ([("id", "1")], "id =", ErrorCode.INVALID_INPUT),
+            ([("id", "id / 0")], None, ErrorCode.INVALID_INPUT),
             ([("id", "1")], "id = 1 AN id = 2", ErrorCode.INVALID_INPUT),
             ([("id", "1"), ("id", "2")], None, ErrorCode.INVALID_INPUT),
             ([("inner.x", "1")], None, ErrorCode.UNSUPPORTED),

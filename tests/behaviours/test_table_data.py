@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import lance_namespace as api
 import pyarrow as pa
@@ -43,7 +44,7 @@ def test_no_operation_of_the_interface_is_missing() -> None:
         for name, method in inspect.getmembers(api.LanceNamespace, inspect.isfunction)
         if not name.startswith("_") and getattr(DirectoryNamespace, name) is method
     ]
-    assert without == ["create_empty_table"], "superseded by declare_table"
+    assert without == []
 
 
 @pytest.mark.parametrize("name", DATA_CALLS)
@@ -140,6 +141,27 @@ def test_what_a_directory_can_not_do_is_refused_with_the_reason(
     with refused(ErrorCode.UNSUPPORTED) as caught:
         call(points)  # type: ignore[operator]
     assert reason in caught.value.message
+
+
+@on_disk
+@one_mode
+def test_requests_may_be_plain_mappings(points: Catalog) -> None:
+    counting: Any = {"id": ["points"], "predicate": "id > 2"}
+    assert points.count_table_rows(counting).count == 2
+    with refused(ErrorCode.INVALID_INPUT) as caught:
+        points.count_table_rows({**counting, "version": -1})
+    assert "version" in caught.value.message
+
+
+def test_a_table_is_made_without_data_as_older_clients_ask_for_it(catalog: Catalog) -> None:
+    request = api.CreateTableRequest(id=["points"])
+    assert catalog.create_empty_table(request).location
+    data.insert(catalog)
+    assert data.count(catalog) == len(POINTS)
+    with refused(ErrorCode.TABLE_ALREADY_EXISTS):
+        catalog.create_empty_table(request)
+    with refused(ErrorCode.INVALID_INPUT):
+        catalog.create_empty_table(api.CreateTableRequest(id=["other"], mode="overwrite"))
 
 
 def test_rows_of_every_shape_come_back_as_they_went_in(catalog: Catalog) -> None:

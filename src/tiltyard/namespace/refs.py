@@ -97,7 +97,8 @@ class ReferenceOperations(DataOperations):
         """Let a branch grow from a version. No data is copied."""
         table, origin = self._found(request.id), branch_of(request.from_branch)
         with self._change(request.id, origin) as dataset:
-            base = Point(request.from_version or dataset.version, origin)
+            version = request.from_version
+            base = Point(dataset.version if version is None else version, origin)
             self._must_exist(table, base)
             refs.create_branch(dataset, table, request.name, base)
             self._must_stay(table, base, lambda: dataset.branches.delete(request.name))

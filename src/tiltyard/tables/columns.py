@@ -39,14 +39,19 @@ def add(dataset: lance.LanceDataset, new: Sequence[AddColumnsEntry]) -> None:
 
 def alter(dataset: lance.LanceDataset, alterations: Sequence[AlterColumnsEntry]) -> None:
     """Rename columns, change their types and whether they may be null."""
-    if not alterations:
+    wanted = [_alteration(dataset, each) for each in alterations]
+    if not wanted:
         raise InvalidInputError("no column is given to alter")
-    dataset.alter_columns(*(_alteration(dataset, each) for each in alterations))
+    if len({each["path"] for each in wanted}) < len(wanted):
+        raise InvalidInputError("a column is altered twice")
+    dataset.alter_columns(*wanted)
 
 
 def _alteration(dataset: lance.LanceDataset, asked: AlterColumnsEntry) -> Any:
     _refuse_functions(asked, "virtual_column")
-    must_have(dataset, asked.path)
+    path = must_have(dataset, asked.path)
+    if asked.rename == "":
+        raise InvalidInputError("a column needs a name")
     wanted: dict[str, Any] = {
         "name": asked.rename,
         "nullable": asked.nullable,
@@ -58,7 +63,7 @@ def _alteration(dataset: lance.LanceDataset, asked: AlterColumnsEntry) -> Any:
             f"it is not said what to alter of column '{asked.path}'",
             hint="give rename, data_type or nullable",
         )
-    return {"path": asked.path, **given}
+    return {"path": path, **given}
 
 
 def drop(dataset: lance.LanceDataset, columns: Sequence[str]) -> None:

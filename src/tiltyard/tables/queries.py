@@ -119,6 +119,8 @@ def _columns(
         raise InvalidInputError("columns are given by names or by aliases, not by both")
     if asked.column_aliases is not None:
         aliases = dict(asked.column_aliases)
+        if "" in aliases:
+            raise InvalidInputError("a column needs a name")
         return aliases | {scored: scored} if scored and scored not in aliases else aliases
     named = list(asked.column_names or ())
     if len(set(named)) < len(named):
