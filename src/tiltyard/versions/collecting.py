@@ -13,7 +13,6 @@ from tiltyard.errors import InvalidInputError, UnsupportedOperationError
 from tiltyard.names import TableId
 from tiltyard.versions.boundary import Kept
 from tiltyard.versions.reading import Reading, begins_again, branch_of, missing
-from tiltyard.versions.references import referred
 
 
 class Collecting(Reading):
@@ -47,8 +46,7 @@ class Collecting(Reading):
         highest = max(chosen)
         staying = {v for v in every if v <= highest and v not in chosen and kept.shows(v)}
         boundary.advance(highest, staying, chosen, kept.incarnation)
-        needed = referred(self._store, found.location, branch)
-        going = sorted(chosen.keys() - needed.keys())
+        going = sorted(chosen.keys() - self._needed(found, branch).keys())
         self._store.delete_many(every[version].key for version in going)
         return going
 
@@ -64,7 +62,7 @@ class Collecting(Reading):
             raise UnsupportedOperationError(
                 f"version {latest} is the latest of table {names.display(table)}, and stays"
             )
-        for version, what in referred(self._store, found.location, branch).items():
+        for version, what in self._needed(found, branch).items():
             if version in chosen:
                 raise UnsupportedOperationError(
                     f"version {version} of table {names.display(table)} can't be deleted: "

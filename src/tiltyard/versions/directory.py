@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from tiltyard import names
 from tiltyard.catalog import version_files
@@ -149,17 +150,19 @@ class DirectoryVersions(Collecting):
         self,
         table: TableId,
         version: int,
-        put: Callable[[], object],
-        take_back: Callable[[], object],
+        put: Callable[[Table], object],
+        take_back: Callable[[Table], object],
         branch: str | None = None,
     ) -> None:
-        """Let a tag or a branch refer to a version, so that it stays: `put` writes the reference.
+        """Let a tag or a branch refer to a version, so that it stays: `put` writes the reference
+        into the table that it is given.
 
         TableVersionNotFoundError, VersionBehindBoundaryError if it was given up meanwhile.
         """
         seat = self._seat(table)
         self.describe(table, version, branch)
-        tags.refer(self._boundary(seat.table, branch), version, put, take_back)
+        boundary = self._boundary(seat.table, branch)
+        tags.refer(boundary, version, partial(put, seat.table), partial(take_back, seat.table))
         self._guard_table(seat)
 
     def _guard_table(self, seat: Seat) -> None:

@@ -7,7 +7,7 @@ lets them: a version behind it is hidden, whether or not its file is still there
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tiltyard import names
@@ -131,7 +131,11 @@ class Reading:
         if begins_again(table, kept, [each.version for each in found]):
             log.warning("%s: replaced by others; its versions begin again", table.location)
             return set()
-        return behind - referred(self._store, table.location, branch).keys()
+        return behind - self._needed(table, branch).keys()
+
+    def _needed(self, table: Table, branch: str | None) -> Mapping[int, str]:
+        """Versions that tags or branches refer to, and which do."""
+        return referred(self._store, table.location, branch)
 
     def _renewed(self, table: Table, branch: str | None) -> bool:
         """Start a new incarnation if a directory was deleted and made anew behind our back.
