@@ -12,7 +12,7 @@ from tiltyard.catalog.base import Table
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
 from tiltyard.versions.boundary import Boundary, Kept, Mark
-from tiltyard.versions.collecting import _chosen
+from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.versions.reading import Seat, branch_of
 
@@ -36,7 +36,7 @@ class NoGuardB(DirectoryVersions):
 class NoGuardC(DirectoryVersions):
     """Rule: the table is looked at once more after the version was put."""
 
-    def _guard_table(self, seat: Seat) -> None:
+    def _guard_table(self, seat: Seat, branch: str | None) -> None:
         """Nothing."""
 
 
@@ -80,7 +80,7 @@ class AdvancesLate(DirectoryVersions):
         boundary = self._boundary(found, branch)
         kept = boundary.kept()
         every = {each.version: each for each in self._files(branch_of(found.location, branch))}
-        chosen = _chosen(table, ranges, every, kept, ignore_missing)
+        chosen = chosen_of(table, ranges, every, kept.shows, ignore_missing)
         if chosen:
             self._refuse_needed(table, found, branch, chosen, max(every))
             self._store.delete_many(each.key for each in chosen.values())
@@ -159,8 +159,8 @@ class RenewsUnseen(DirectoryVersions):
         finally:
             self._is_renewing = False
 
-    def _holds(self, seat: Seat) -> bool:
-        return self._is_renewing or super()._holds(seat)
+    def _holds(self, seat: Seat, branch: str | None) -> bool:
+        return self._is_renewing or super()._holds(seat, branch)
 
 
 def _mutant(

@@ -169,7 +169,10 @@ def test_a_purge_begins_no_new_incarnation(
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
     assert [each.version for each in version_files.every(catalog._store, "people.lance")] == [8, 9]
-    assert catalog._versions._boundary(catalog._catalog.find(("people",)), None).mark() == (1, 6)
+    assert catalog._versions._files._boundary(catalog._catalog.find(("people",)), None).mark() == (
+        1,
+        6,
+    )
 
 
 def test_a_commit_takes_no_request_more_once_it_is_known(
@@ -178,11 +181,11 @@ def test_a_commit_takes_no_request_more_once_it_is_known(
     def asked(version: int) -> int:
         key = f"{key_of('people.lance', version)}-{'0' * 8}-staged"
         catalog._store.put(key, catalog._store.get(key_of("people.lance", version - 1)).body)
-        counting = FaultyStore(catalog._store)
-        catalog._versions._store = counting
-        for boundary in catalog._versions._boundaries.values():
+        files, counting = catalog._versions._files, FaultyStore(catalog._store)
+        files._store = counting
+        for boundary in files._boundaries.values():
             boundary._store = counting
-        catalog._versions.create(NewVersion(("people",), version, key))
+        files.create(NewVersion(("people",), version, key))
         return len(counting.requests)
 
     _collected(catalog)

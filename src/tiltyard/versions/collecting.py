@@ -4,15 +4,14 @@ at once more, and only then is anything deleted. Several may do so at once, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError, UnsupportedOperationError
 from tiltyard.names import TableId
-from tiltyard.versions.boundary import Kept
-from tiltyard.versions.reading import Reading, begins_again, branch_of, missing
+from tiltyard.versions.reading import Reading, begins_again, branch_of, missing, must_be_files
 
 
 class Collecting(Reading):
@@ -33,19 +32,22 @@ class Collecting(Reading):
         """
         self._store.require_conditions()
         found = self._catalog.find(table)
+        must_be_files(found, branch)
         location = branch_of(found.location, branch)
         boundary = self._boundary(found, branch)
         kept = boundary.kept()
         every = {each.version: each for each in self._files(location)}
         if begins_again(found, kept, every) and self._renewed(found, branch):
             kept = boundary.kept()
-        chosen = _chosen(table, ranges, every, kept, ignore_missing)
+        chosen = chosen_of(table, ranges, every, kept.shows, ignore_missing)
         if not chosen:
             return []
         self._refuse_needed(table, found, branch, chosen, max(every))
         highest = max(chosen)
         staying = {v for v in every if v <= highest and v not in chosen and kept.shows(v)}
         boundary.advance(highest, staying, chosen, kept.incarnation)
+        # If its versions become rows after this look, they are made with the boundary in view.
+        must_be_files(self._catalog.find(table), branch)
         going = sorted(chosen.keys() - self._needed(found, branch).keys())
         self._store.delete_many(every[version].key for version in going)
         return going
@@ -83,11 +85,11 @@ class Collecting(Reading):
         return stale
 
 
-def _chosen(
+def chosen_of(
     table: TableId,
     ranges: Sequence[tuple[int, int]],
     every: Mapping[int, VersionFile],
-    kept: Kept,
+    shows: Callable[[int], bool],
     ignore_missing: bool,
 ) -> dict[int, VersionFile]:
     """The versions that a request names, of those that there are."""
@@ -97,7 +99,7 @@ def _chosen(
     for first, last in ranges:
         if first < 0 or last < first:
             raise InvalidInputError(f"{first} to {last} is not a range of versions")
-        inside = {v: each for v, each in every.items() if first <= v <= last and kept.shows(v)}
+        inside = {v: each for v, each in every.items() if first <= v <= last and shows(v)}
         if not ignore_missing and len(inside) < last - first + 1:
             gone = next(v for v in range(first, last + 1) if v not in inside)
             raise missing(table, gone)

@@ -16,25 +16,29 @@ from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.version_files import Naming, VersionFile
-from tiltyard.errors import ConcurrentModificationError, InvalidInputError
+from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, settle
 from tiltyard.versions import tags
 from tiltyard.versions.boundary import Boundary, Mark
 from tiltyard.versions.collecting import Collecting
-from tiltyard.versions.reading import Seat, branch_of
-from tiltyard.versions.staged import read_version
+from tiltyard.versions.reading import Seat, branch_of, must_be_files
+from tiltyard.versions.staged import read_staged, transaction_of
 
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
-    """A version to publish: its number, and the staged manifest that is to become it."""
+    """A version to publish: its number, and the staged manifest that is to become it.
+
+    With a `location` the table has to lie there still.
+    """
 
     table: TableId
     version: int
     staged: str
     naming: Naming = Naming.NEWEST_FIRST
     branch: str | None = None
+    location: str | None = None
 
 
 class DirectoryVersions(Collecting):
@@ -48,11 +52,14 @@ class DirectoryVersions(Collecting):
         """
         self._store.require_conditions()
         seat = self._seat(new.table)
+        if new.location not in (None, seat.table.location):
+            raise _replaced(new.table)
+        must_be_files(seat.table, new.branch)
         location = branch_of(seat.table.location, new.branch)
         key = version_files.key_of(location, new.version, new.naming)
-        body = self._staged(new, location, key)
+        body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         boundary = self._boundary(seat.table, new.branch)
-        base = read_version(body, new.staged)
+        base, _ = transaction_of(body, new.staged)
         try:
             before = self._guard_base(seat.table, new.branch, base)
             if seat.is_marked and base:
@@ -68,24 +75,9 @@ class DirectoryVersions(Collecting):
                 hint="rebase onto it and commit again",
             ) from taken
         self._guard_number(boundary, before, new.version, key, body)
-        self._guard_table(seat)
+        self._guard_table(seat, new.branch)
         self._store.delete(new.staged)
         return VersionFile(new.version, key, len(body))
-
-    def _staged(self, new: NewVersion, location: str, key: str) -> bytes:
-        inside = f"{location}/{names.VERSIONS_DIRECTORY}/"
-        if not new.staged.startswith(inside) or new.staged == key:
-            raise InvalidInputError(
-                f"{new.staged!r} is not a staged manifest of table {names.display(new.table)}"
-            )
-        try:
-            return self._store.get(new.staged).body
-        except NotThere as missing:
-            # Whoever asks again after a lost answer finds the version, and knows it for its own.
-            raise ConcurrentModificationError(
-                f"the staged manifest {new.staged} is gone",
-                hint=f"look whether version {new.version} is there already",
-            ) from missing
 
     def _guard_base(self, table: Table, branch: str | None, base: int) -> Mark:
         """Guard A: Lance does not notice that versions it should check for conflicts are gone."""
@@ -163,11 +155,11 @@ class DirectoryVersions(Collecting):
         self.describe(table, version, branch)
         boundary = self._boundary(seat.table, branch)
         tags.refer(boundary, version, partial(put, seat.table), partial(take_back, seat.table))
-        self._guard_table(seat)
+        self._guard_table(seat, branch)
 
-    def _guard_table(self, seat: Seat) -> None:
+    def _guard_table(self, seat: Seat, branch: str | None) -> None:
         """Guard C: a table that was dropped meanwhile was not written to. One request."""
-        if not self._holds(seat):
+        if not self._holds(seat, branch):
             raise _replaced(seat.table.id)
 
 

@@ -14,7 +14,11 @@ from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.version_files import Naming, VersionFile
-from tiltyard.errors import InvalidInputError, TableVersionNotFoundError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableVersionNotFoundError,
+)
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry, Store, Tag
 from tiltyard.versions.boundary import Boundary, Kept
@@ -37,6 +41,10 @@ class Seat:
         return names.is_marked(self.table.id, self.table.location)
 
 
+class NowManagedError(ConcurrentModificationError):
+    """The versions of a table have become rows since the caller looked."""
+
+
 class Reading:
     """Lists and describes versions in one catalog."""
 
@@ -52,22 +60,29 @@ class Reading:
 
     def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
         """Every version that readers may see, oldest first."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         kept = self._kept(found, branch)
         every = self._files(branch_of(found.location, branch))
         hidden = self._hidden(found, branch, kept, every)
         return [each for each in every if each.version not in hidden]
 
+    def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
+        """The versions of a table that was found, oldest first, and its boundary."""
+        kept = self._kept(table, None)
+        every = self._files(table.location)
+        hidden = self._hidden(table, None, kept, every)
+        return [each for each in every if each.version not in hidden], kept.boundary
+
     def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version. One request beyond finding the table."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         return version_files.latest(self._store, branch_of(found.location, branch))
 
     def describe(
         self, table: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
         """One version, the latest if no number is given. TableVersionNotFoundError."""
-        found = self._catalog.find(table)
+        found = self._find(table, branch)
         location = branch_of(found.location, branch)
         if version is None:
             newest = version_files.latest(self._store, location)
@@ -93,6 +108,12 @@ class Reading:
         raise missing(table, version)
 
     # -- what they share
+
+    def _find(self, table: TableId, branch: str | None) -> Table:
+        found = self._catalog.find(table)
+        if not found.arriving:
+            must_be_files(found, branch)
+        return found
 
     def _seat(self, table: TableId) -> Seat:
         """The marker is read first: whoever changes the table after that is noticed."""
@@ -151,16 +172,18 @@ class Reading:
         kept = Kept(present.number, frozenset(), present.incarnation)
         if not begins_again(table, kept, [each.version for each in newest]):
             return False
-        if not self._holds(before):
+        if not self._holds(before, branch):
             return False
         boundary.renew(present.incarnation)
         return True
 
-    def _holds(self, seat: Seat) -> bool:
+    def _holds(self, seat: Seat, branch: str | None) -> bool:
         """Whether a table is where it was, and in the same state all the time. One request."""
         if seat.is_marked:
             return marker.read(self._store, seat.table.id[0]).tag == seat.tag
-        return self._catalog.find(seat.table.id).location == seat.table.location
+        found = self._catalog.find(seat.table.id)
+        must_be_files(found, branch)
+        return found.location == seat.table.location
 
 
 def branch_of(location: str, branch: str | None) -> str:
@@ -170,6 +193,12 @@ def branch_of(location: str, branch: str | None) -> str:
     if not branch or any(part in ("", ".", "..") for part in branch.split("/")):
         raise InvalidInputError(f"{branch!r} can't be the name of a branch")
     return f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
+
+
+def must_be_files(table: Table, branch: str | None) -> None:
+    """Branches have no rows, whatever their table has."""
+    if table.managed and branch is None:
+        raise NowManagedError(f"the versions of table {names.display(table.id)} are rows now")
 
 
 def begins_again(table: Table, kept: Kept, versions: Collection[int]) -> bool:
