@@ -233,6 +233,21 @@ def test_a_branch_is_deleted_unless_it_is_needed(points: Catalog) -> None:
         insert(points, branch="side")
 
 
+def test_a_name_of_a_branch_that_is_gone_can_be_used_again(points: Catalog) -> None:
+    branch(points, "side", from_version=1)
+    for _ in range(3):
+        insert(points, branch="side")
+    request = api.BatchDeleteTableVersionsRequest(
+        id=["points"], branch="side", ranges=[VersionRange(start_version=1, end_version=3)]
+    )
+    assert points.batch_delete_table_versions(request).deleted_count == 3
+    _cut(points, "side")
+    branch(points, "side", from_version=1)
+    insert(points, branch="side")
+    assert count(points, branch="side") == 8
+    assert count(points, branch="side", version=1) == 4
+
+
 def test_what_is_wrong_with_a_branch_is_said(points: Catalog) -> None:
     branch(points, "side", from_version=1)
     with refused(ErrorCode.TABLE_BRANCH_ALREADY_EXISTS):

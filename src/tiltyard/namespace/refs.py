@@ -100,7 +100,9 @@ class ReferenceOperations(DataOperations):
             version = request.from_version
             base = Point(dataset.version if version is None else version, origin)
             self._must_exist(table, base)
-            refs.create_branch(dataset, table, request.name, base)
+            refs.must_be_free(dataset, table, request.name)
+            self._versions.begin_branch(table, request.name)
+            refs.create_branch(dataset, request.name, base)
             self._must_stay(table, base, lambda: dataset.branches.delete(request.name))
         return api.CreateTableBranchResponse()
 

@@ -114,14 +114,18 @@ def must_have_branch(dataset: lance.LanceDataset, table: Table, branch: str) -> 
         raise _no_branch(table, branch)
 
 
-def create_branch(dataset: lance.LanceDataset, table: Table, name: str, base: Point) -> None:
-    """Let a branch grow from a version. TableBranchAlreadyExistsError."""
-    if not name:
-        raise InvalidInputError("a branch needs a name")
+def must_be_free(dataset: lance.LanceDataset, table: Table, name: str) -> None:
+    """TableBranchAlreadyExistsError."""
+    if not name or name == MAIN:
+        raise InvalidInputError(f"{name!r} can't be the name of a new branch")
     if name in dataset.branches.list():
         raise TableBranchAlreadyExistsError(
             f"table {names.display(table.id)} has a branch '{name}'"
         )
+
+
+def create_branch(dataset: lance.LanceDataset, name: str, base: Point) -> None:
+    """Let a branch grow from a version."""
     dataset.create_branch(name, base.reference)
 
 

@@ -33,7 +33,8 @@ from tiltyard.errors import (
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.boundary import REJECTED
-from tiltyard.versions.directory import NewVersion, chosen_of
+from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
 from tiltyard.versions.staged import read_staged, transaction_of
