@@ -44,7 +44,7 @@ def query(
     ] = None,
     branch: Branch = None,
 ) -> None:
-    """Print the rows of a table that a condition or a search finds."""
+    """Print the rows that a condition or a search finds."""
     import pyarrow as pa
     from lance_namespace import QueryTableRequest
 

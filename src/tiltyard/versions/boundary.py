@@ -173,7 +173,7 @@ class Boundary:
             raise
 
     def close(self, incarnation: int) -> None:
-        """End an incarnation, if it is still the present one; what is written next begins another."""
+        """End an incarnation, if it is still the present one; the next write begins another."""
         self._move(incarnation, CLOSED)
 
     def renew(self, incarnation: int) -> None:
