@@ -42,4 +42,7 @@ def catalog(reopen: Reopen) -> api.LanceNamespace:
 
 def open_catalog(mode: Mode, place: Place) -> api.LanceNamespace:
     storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
-    return tiltyard.connect(place.root, **mode.properties, **storage)
+    catalog = tiltyard.connect(place.root, **mode.properties, **storage)
+    if mode.manages_versions:
+        catalog.manage_versions()
+    return catalog

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,6 +16,7 @@ class Mode:
     properties: Mapping[str, str]
     has_manifest: bool
     lists_directories: bool
+    manages_versions: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -24,6 +25,8 @@ class Mode:
 V1 = Mode("v1", {"manifest_enabled": "false"}, has_manifest=False, lists_directories=True)
 V2 = Mode("v2", {"dir_listing_enabled": "false"}, has_manifest=True, lists_directories=False)
 COMPATIBILITY = Mode("compatibility", {}, has_manifest=True, lists_directories=True)
+MANAGED = replace(V2, name="managed", manages_versions=True)
+MANAGED_COMPATIBILITY = replace(COMPATIBILITY, name="managed compatibility", manages_versions=True)
 
 MODES: tuple[Mode, ...] = (V1, V2, COMPATIBILITY)
 
@@ -32,6 +35,7 @@ def _only(modes: list[Mode]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("mode", modes, indirect=True, ids=str)
 
 
+with_managed_versions = _only([MANAGED, MANAGED_COMPATIBILITY])
 every_mode = _only(list(MODES))
 in_directory_mode = _only([mode for mode in MODES if not mode.has_manifest])
 with_manifest = _only([mode for mode in MODES if mode.has_manifest])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from uuid import uuid4
 
 import lance
 import lance_namespace as api
@@ -17,27 +18,37 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop, refused
-from tests.behaviours.modes import Mode
+from tests.behaviours.modes import MANAGED, MANAGED_COMPATIBILITY, MODES, Mode, every_mode
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
 from tiltyard.errors import VersionBehindBoundaryError
 from tiltyard.tables import fragments
+from tiltyard.versions.staged import transaction_of
 
 MORE = PEOPLE.slice(0, 1)
+
+
+@pytest.fixture(params=[*MODES, MANAGED, MANAGED_COMPATIBILITY], ids=str)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    chosen: Mode = request.param
+    return chosen
 
 
 @pytest.fixture
 def tracked(mode: Mode, place: Place) -> DirectoryNamespace:
     storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
-    return tiltyard.connect(
+    catalog = tiltyard.connect(
         place.root,
         table_version_tracking_enabled=True,
         vend_input_storage_options=True,
         **mode.properties,
         **storage,
     )
+    if mode.manages_versions:
+        catalog.manage_versions()
+    return catalog
 
 
 def _append(catalog: DirectoryNamespace, times: int = 1) -> lance.LanceDataset:
@@ -123,6 +134,7 @@ def test_a_lost_race_is_rebased(tracked: DirectoryNamespace) -> None:
     assert _versions(tracked) == [1, 2, 3]
 
 
+@every_mode
 def test_untracked_catalogs_leave_commits_to_lance(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     described = catalog.describe_table(api.DescribeTableRequest(id=["people"]))
@@ -145,7 +157,8 @@ def test_a_version_is_published_once(tracked: DirectoryNamespace) -> None:
 def _other(catalog: DirectoryNamespace, version: int) -> str:
     staged = _stage(catalog, version, like=1)
     body = catalog._store.get(staged).body
-    catalog._store.put(staged, body + b"another")
+    _, ours = transaction_of(body, staged)
+    catalog._store.put(staged, body.replace(ours.encode(), str(uuid4()).encode()))
     return staged
 
 

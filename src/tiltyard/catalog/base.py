@@ -9,6 +9,7 @@ from typing import Protocol
 
 from tiltyard import names
 from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.world import expiry
@@ -19,13 +20,16 @@ class Table:
     """A table that exists: its id, its directory below the root, and what the catalog keeps of it.
 
     `only_declared` is None where finding the table did not show whether it has a version yet;
-    `properties` is None where the mode has no place for them.
+    `properties` is None where the mode has no place for them. The versions of a `managed` table are
+    rows of the manifest, or about to be: then it is `arriving`, and readers go by its files.
     """
 
     id: TableId
     location: str
     only_declared: bool | None = None
     properties: Mapping[str, str] | None = None
+    managed: bool = False
+    arriving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,9 @@ class Catalog(Protocol):
 
     def is_only_declared(self, table: Table) -> bool:
         """Whether a table has no version yet."""
+
+    def latest(self, table: Table) -> VersionFile | None:
+        """The latest version of a table that was found, hidden ones not counted."""
 
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
         """Reserve names with their properties, and locations for them. TableAlreadyExistsError."""

@@ -26,6 +26,7 @@ from tiltyard.catalog.manifest.draft import Draft, Edit
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError
 from tiltyard.names import NamespaceId, TableId
 
@@ -118,8 +119,8 @@ class CompatibleCatalog:
     def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
         """One request for a table of the manifest, three for a root table at its V1 location.
 
-        A root table goes to `<name>.lance`, unless that directory was given to another name, or
-        its versions can't go on there: then it gets a directory of its own.
+        A root table goes to `<name>.lance`, unless that directory was given to another name, its
+        versions can't go on there, or are to be rows: then it gets a directory of its own.
         """
         check_properties(properties)
         if len(table) > 1:
@@ -133,13 +134,16 @@ class CompatibleCatalog:
         spot = self._directory.look(table)
         if spot.is_visible:
             return Site(_with_properties(spot.as_table(), row), exists=True)
-        if spot.is_free and not spot.goes_on:
+        if spot.is_free and (snapshot.managed or not spot.goes_on):
             return Site(self._elsewhere(table, properties, row), exists=False)
         if not spot.is_free:
             raise already_exists(table, hint=why_hidden(spot))
         self._directory.notice_if_new()
         placed = Table(table, location, only_declared=True, properties=dict(properties))
         return Site(placed, exists=False)
+
+    def latest(self, table: Table) -> VersionFile | None:
+        return self._manifest.latest(table)
 
     def is_only_declared(self, table: Table) -> bool:
         return self._manifest.is_only_declared(table)
@@ -176,7 +180,8 @@ class CompatibleCatalog:
         if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
         spot = self._directory.look(table)
-        if spot.is_empty and spot.marker.state is State.LIVE and spot.goes_on:
+        may_be_here = spot.goes_on and not snapshot.managed
+        if spot.is_empty and spot.marker.state is State.LIVE and may_be_here:
             return Table(table, location, only_declared=True, properties=dict(properties))
         is_over = spot.marker.state in (State.PURGED, State.PURGING, State.MOVED)
         if is_over or (spot.is_empty and not spot.marker.hides):
@@ -200,7 +205,7 @@ class CompatibleCatalog:
 
     def _publishing(self, table: Table) -> Edit:
         row = as_row(table)
-        return edits.index_table(row) if _is_index(row) else edits.add_table(row)
+        return edits.index_table(row) if _is_index(row) else self._manifest.adding(table)
 
 
 def _is_index(row: Row) -> bool:

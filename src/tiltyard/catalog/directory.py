@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import (
     CreateMode,
     DropBehaviour,
@@ -23,6 +23,7 @@ from tiltyard.catalog.base import (
     no_such_table,
 )
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import AlreadyThere, Listing, Store, settle
@@ -208,6 +209,10 @@ class DirectoryCatalog:
         if existing is None:
             self.notice_if_new()
         return Site(existing or self.place(table, properties), exists=existing is not None)
+
+    def latest(self, table: Table) -> VersionFile | None:
+        """One request."""
+        return version_files.latest(self._store, table.location)
 
     def is_only_declared(self, table: Table) -> bool:
         if table.only_declared is not None:

@@ -7,10 +7,14 @@ recognised by its transaction UUID, and data files are named by random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import lance
+import lance_namespace as api
 import pyarrow as pa
 from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
@@ -18,8 +22,11 @@ from lance.schema import LanceSchema
 
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
+from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Store
+
+T = TypeVar("T")
 
 STORAGE_VERSION = "2.2"
 MOST_ROWS_PER_FILE = 1024 * 1024
@@ -43,6 +50,20 @@ class Staged:
         return [
             f"{self.location}/data/{file.path}" for each in self.fragments for file in each.files
         ]
+
+
+class Door(Protocol):
+    """A namespace that the commits of one table go to. See `versions.client`."""
+
+    @property
+    def table_id(self) -> TableId:
+        """The table whose commits it takes."""
+
+    def open(self, version: int | str | None = None) -> lance.LanceDataset:
+        """The table, at its latest version, a version number or a tag, ready to be changed."""
+
+    def plainly(self) -> AbstractContextManager[None]:
+        """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 
 class LostRaceError(ConcurrentModificationError):
@@ -69,6 +90,18 @@ class Lance:
         """Open a table at its latest version, a version number, or a tag."""
         return lance.dataset(
             self.uri(location),
+            version=version,
+            storage_options=self._options,
+            session=self._session,
+        )
+
+    def open_through(
+        self, client: api.LanceNamespace, table: TableId, version: int | str | None = None
+    ) -> lance.LanceDataset:
+        """Open a table by a namespace that its commits go to."""
+        return lance.dataset(
+            namespace_client=client,
+            table_id=list(table),
             version=version,
             storage_options=self._options,
             session=self._session,
@@ -113,12 +146,14 @@ class Lance:
         keep: Sequence[FragmentMetadata] = (),
         stable_row_ids: bool = True,
         properties: dict[str, str] | None = None,
+        through: Door | None = None,
     ) -> lance.LanceDataset:
         """Make the staged files, and the kept fragments, the next version of the table, or nothing.
 
         A strict compare-and-swap on the version that `onto` has open: it never rebases, so
         LostRaceError means that the next version is another's. Any other error leaves it open
-        whether the commit landed. Two requests with `onto`, three without.
+        whether the commit landed. Two requests with `onto`, three without. The first version of a
+        table whose commits go `through` a namespace is brought there; `onto` knows by itself.
         """
         base = 0 if onto is None else onto.version
         operation = lance.LanceOperation.Overwrite(staged.schema, [*keep, *staged.fragments])
@@ -131,6 +166,7 @@ class Lance:
                 max_retries=0,
                 enable_v2_manifest_paths=True,
                 enable_stable_row_ids=stable_row_ids,
+                **_arguments(through if onto is None else None),
             )
         except FAILURES as error:
             return self._settle(staged.location, base + 1, transaction.uuid, error)
@@ -227,6 +263,25 @@ class Lance:
         if written_by is not None and written_by.uuid == uuid:
             return landed
         raise LostRaceError(f"version {version} of {location} is another process's") from error
+
+
+def in_a_thread(scan: Callable[[], T]) -> T:
+    """Scan a table in a thread of ours, and wait for it.
+
+    Lance asks a namespace in threads of its own, and a scan in one of those ends the process.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(scan).result()
+
+
+def _arguments(door: Door | None) -> dict[str, Any]:
+    if door is None:
+        return {}
+    return {
+        "namespace_client": door,
+        "table_id": list(door.table_id),
+        "namespace_client_managed_versioning": True,
+    }
 
 
 def discard(store: Store, staged: Staged) -> None:

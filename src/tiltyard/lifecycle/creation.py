@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiltyard import names
-from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Catalog, CreateMode, Site, Table, already_exists
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
@@ -102,7 +101,8 @@ class Creation:
 
     def _must_still_be(self, found: Table) -> None:
         """Guard C: a table that was dropped while it was written was not."""
-        if self._catalog.find(found.id).location != found.location:
+        now = self._catalog.find(found.id)
+        if (now.location, now.managed) != (found.location, found.managed):
             raise ConcurrentModificationError(
                 f"table {names.display(found.id)} was replaced by another meanwhile"
             )
@@ -122,7 +122,7 @@ class Creation:
         if mode is CreateMode.CREATE:
             raise already_exists(table.id)
         if mode is CreateMode.EXIST_OK:
-            newest = version_files.latest(self._store, table.location)
+            newest = self._catalog.latest(table)
             return Created(table, newest.version if newest else 0)
         for attempt in range(self._retry.attempts):
             version = self._overwrite(table, rows)
@@ -136,7 +136,7 @@ class Creation:
         )
 
     def _overwrite(self, table: Table, rows: Any) -> int | None:
-        newest = version_files.latest(self._store, table.location)
+        newest = self._catalog.latest(table)
         if newest is None:  # declared, or purged meanwhile: then nothing may be written there
             self._must_still_be(table)
         try:

@@ -160,7 +160,7 @@ class Lives:
             raise
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
-        newest = version_files.latest(self._store, table.location)
+        newest = self._catalog.latest(table)
         edit = rows.drop(
             table.id,
             table.location,
@@ -243,6 +243,8 @@ class Lives:
                 f"table {names.display(dropped.id)} can't be brought back: "
                 f"another client has deleted its files"
             )
+        if rows.is_managed(self._manifest, dropped):
+            return  # its rows came along, and no writer adds to them
         if newest and newest.version > (dropped.version or 0) and not keep_newer:
             raise InvalidTableStateError(
                 f"table {names.display(dropped.id)} was written to after it was dropped: it is at "

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog.base import no_such_table
-from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest import edits, versions
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.rows import (
     ABOUT_THE_DROP,
@@ -67,10 +68,14 @@ def drop(
                 f"table {names.display(table)} was replaced by another of that name meanwhile"
             )
         require_unprotected(row)
+        old, new = versions.moved(draft, row.object_id, trash_id(table, generation))
+        at_drop = {VERSION: str(draft.head(row.object_id))} if row.is_managed else {}
         trashed = replace(
-            row, object_id=trash_id(table, generation), metadata={**row.metadata, **about}
+            row,
+            object_id=trash_id(table, generation),
+            metadata={**row.metadata, **about, **at_drop},
         )
-        return Change(remove=(row.object_id,), add=(trashed,), answer=row)
+        return Change(remove=(row.object_id, *old), add=(trashed, *new), answer=row)
 
     return edit
 
@@ -90,7 +95,8 @@ def undrop(table: TableId, generation: str, target: TableId) -> Edit:
             raise edits.taken(existing)
         kept = {key: value for key, value in trashed.metadata.items() if key not in ABOUT_THE_DROP}
         row = replace(trashed, object_id=names.object_id(target), metadata=kept)
-        return Change(remove=(trashed.object_id,), add=(row,), answer=row)
+        old, new = versions.moved(draft, trashed.object_id, row.object_id)
+        return Change(remove=(trashed.object_id, *old), add=(row, *new), answer=row)
 
     return edit
 
@@ -139,7 +145,8 @@ def finish(table: TableId, generation: str) -> Edit:
         row = draft.get(trash_id(table, generation))
         if row is None:
             return Change(answer=False)
-        return Change(remove=(row.object_id,), answer=True)
+        gone = (row.object_id, *versions.removed(draft, row.object_id))
+        return Change(remove=gone, answer=True)
 
     return edit
 
@@ -195,6 +202,14 @@ def describe(row: Row) -> Trashed:
         restorable=about[STATE] == DELETED,
         properties=row.properties,
     )
+
+
+def is_managed(manifest: ManifestCatalog | None, dropped: Trashed) -> bool:
+    """Whether the versions of a dropped table are rows. No request beyond finding it."""
+    if manifest is None:
+        return False
+    row = manifest.known_row((names.TRASH, dropped.generation, *dropped.id))
+    return row is not None and row.is_managed
 
 
 def _with_metadata(row: Row, key: str, value: str | None) -> Change:

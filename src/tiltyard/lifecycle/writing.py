@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker
 from tiltyard.catalog.base import Catalog, Site, Table, already_exists
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
@@ -114,7 +114,7 @@ class Writing:
             present = self._revival.settled(table[0])
             _must_fit(site, present)
             tag = present.tag
-        newest = version_files.latest(self._store, site.table.location)
+        newest = self._catalog.latest(site.table)
         base = newest.version if newest else 0
         version = base if site.exists else 0
         if version and mode is WriteMode.CREATE:
@@ -172,7 +172,7 @@ class Writing:
                 raise
             winner = self._catalog.occupant(pending.id)
             if pending.mode is WriteMode.EXIST_OK and winner is not None:
-                newest = version_files.latest(self._store, winner.location)
+                newest = self._catalog.latest(winner)
                 return Created(winner, newest.version if newest else 0)
             raise ConcurrentModificationError(
                 f"table {names.display(pending.id)} was created by another meanwhile", hint=AGAIN
@@ -206,7 +206,7 @@ class Writing:
     def _must_be_as_seen(self, pending: PendingWrite) -> None:
         """The table has not been dropped since, nor replaced by another of its name."""
         found = self._catalog.find(pending.id)
-        same = found.location == pending.table.location
+        same = found.location == pending.table.location and found.managed == pending.table.managed
         if same and pending.is_marked:
             same = marker.read(self._store, pending.id[0]).tag == pending.tag
         if not same:

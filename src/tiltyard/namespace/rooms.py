@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import lance_namespace as api
 
@@ -25,9 +28,14 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
+from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
-from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.client import CommitClient
+from tiltyard.versions.room import TableVersions
 from tiltyard.world import WORLD
+
+if TYPE_CHECKING:
+    import lance
 
 
 class Rooms(api.LanceNamespace):
@@ -44,7 +52,8 @@ class Rooms(api.LanceNamespace):
         if manifest is not None:
             both = self._settings.dir_listing_enabled
             self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
-        files = LanceFiles(self._lance, self._store)
+        self._manifest = manifest
+        files = LanceFiles(self._lance, self._store, self._door_of)
         revival = Revival(self._store, self._world, files)
         markers = Markers(self._store, self._world, revival)
         moves = Moves(self._store, self._world, manifest) if manifest is not None else None
@@ -81,17 +90,18 @@ class Rooms(api.LanceNamespace):
         self._writing = Writing(
             self._store, self._world, self._catalog, files, revival, self._creation
         )
-        self._versions = DirectoryVersions(self._store, self._world, self._catalog, Retry())
+        self._versions = TableVersions(self._store, self._world, self._catalog, manifest, Retry())
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(
             attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
         )
-        table = ManifestTable(self._store, self._lance, self._settings, retry)
-        return ManifestCatalog(
-            self._store, table, Committer(table, self._store, retry), self._world
+        table = self._manifest_table = ManifestTable(
+            self._store, self._lance, self._settings, retry
         )
+        committer = Committer(table, self._store, retry)
+        return ManifestCatalog(self._store, table, committer, self._world)
 
     def __repr__(self) -> str:
         return self.namespace_id()
@@ -112,12 +122,53 @@ class Rooms(api.LanceNamespace):
         root = self._settings.root
         return f'tiltyard.DirectoryNamespace {{ root: "{root}", mode: "{"+".join(modes)}" }}'
 
+    @property
+    def _root(self) -> str:
+        return self._settings.root
+
+    def _open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
+        """A table to read, at the version that is meant: where its rows say, or its files do."""
+        if not table.managed or table.arriving:
+            return describe.open_at(self._lance, table, at)
+        shown = functools.cache(
+            lambda: frozenset(each.version for each in self._versions.visible(table.id))
+        )
+        return describe.open_at(
+            self._lance,
+            table,
+            at,
+            opening=self._client(table).open,
+            shows=lambda version: version in shown(),
+        )
+
+    def _open_to_change(self, table: Table, version: int | None = None) -> lance.LanceDataset:
+        """A table whose commits are guarded: each arrives in the versions room, and counts if that
+        says so. Lance wraps the reason of a refusal; `_changing` tells it."""
+        return self._client(table).open(version)
+
+    @contextmanager
+    def _changing(self, table: Table, version: int | None = None) -> Iterator[lance.LanceDataset]:
+        """A table to change, whose refused commits are raised as the errors that they are."""
+        client = self._client(table)
+        with client.plainly():
+            yield client.open(version)
+
+    def _door_of(self, location: str) -> CommitClient | None:
+        """Where the commits at a location go, if its versions are rows."""
+        if self._manifest is None or not self._manifest.known().managed:
+            return None
+        table = self._manifest.table_at(location)
+        return self._client(table) if table is not None and table.managed else None
+
+    def _client(self, table: Table) -> CommitClient:
+        return CommitClient(table, self._versions, self._lance, self._root)
+
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)
 
-    def _tracks_versions(self) -> bool | None:
+    def _tracks_versions(self, table: Table) -> bool | None:
         """Whether Lance is to bring every commit to us."""
-        return self._settings.table_version_tracking_enabled or None
+        return self._settings.table_version_tracking_enabled or table.managed or None
 
     def _vended(self, wanted: bool | None) -> dict[str, str] | None:
         """The caller's own storage options, if the catalog was opened to hand them out."""

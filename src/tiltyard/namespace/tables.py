@@ -56,7 +56,7 @@ class TableOperations(Rooms):
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
         table = self._catalog.find(names.parse_table_id(request.id))
         if request.version is not None:
-            describe.open_at(self._lance, table, describe.At(request.version))
+            self._open(table, describe.At(request.version))
         return api.TableExistsResponse()
 
     @says("describe table")
@@ -73,13 +73,13 @@ class TableOperations(Rooms):
             table_uri=_complete(uri) if request.with_table_uri else None,
             storage_options=self._vended(request.vend_credentials),
             properties=properties_of(table),
-            managed_versioning=self._tracks_versions(),
+            managed_versioning=self._tracks_versions(table),
         )
         wants_detail = bool(request.load_detailed_metadata) or at != describe.LATEST
         if request.check_declared or wants_detail:
             answer.is_only_declared = self._catalog.is_only_declared(table)
         if wants_detail and not answer.is_only_declared:
-            detail = describe.describe(self._lance, table, at)
+            detail = describe.describe(self._open(table, at))
             answer.version = detail.version
             answer.var_schema = schema.to_json(detail.schema)
             answer.stats = TableBasicStats(
@@ -96,19 +96,21 @@ class TableOperations(Rooms):
     ) -> lance.LanceDataset:
         """The table as pylance's own dataset, at its latest version or another."""
         table = self._catalog.find(names.parse_table_id(id))
-        return describe.open_at(self._lance, table, describe.At(version, tag))
+        return self._open(table, describe.At(version, tag))
 
     @says("read table")
     def snapshot_table(self, id: Sequence[str], at: describe.At = describe.LATEST) -> Snapshot:
         """One version of a table, fixed, in a form that other processes can open."""
         table = self._catalog.find(names.parse_table_id(id))
-        dataset = describe.open_at(self._lance, table, at)
+        dataset = self._open(table, at)
         return Snapshot(self._uri(table), at.pinned(dataset), dict(self._settings.storage))
 
     @says("list the versions of table")
     def table_history(self, id: Sequence[str]) -> list[describe.Version]:
         """Every version of a table that is still there, oldest first."""
-        return describe.history(self._lance, self._catalog.find(names.parse_table_id(id)))
+        table = self._catalog.find(names.parse_table_id(id))
+        shown = {each.version for each in self._versions.visible(table.id)}
+        return [each for each in describe.history(self._open(table)) if each.version in shown]
 
     # -- tables: making and removing
 
@@ -135,7 +137,7 @@ class TableOperations(Rooms):
                 location=self._uri(table),
                 storage_options=self._vended(request.vend_credentials),
                 properties=properties_of(table),
-                managed_versioning=self._tracks_versions(),
+                managed_versioning=self._tracks_versions(table),
             )
             for table, request in zip(declared, requests, strict=True)
         ]
@@ -168,6 +170,20 @@ class TableOperations(Rooms):
             properties=properties_of(created.table),
         )
 
+    @says("create an empty table")
+    def create_empty_table(self, request: api.CreateTableRequest) -> api.CreateTableResponse:
+        """`declare_table`, as older clients call it. It gets its schema with its first rows."""
+        if choice(CreateMode, request.mode, "create mode") is not CreateMode.CREATE:
+            raise InvalidInputError("a table without data can only be created anew")
+        declared = self.declare_table(
+            api.DeclareTableRequest(id=request.id, properties=request.properties)
+        )
+        return api.CreateTableResponse(
+            location=declared.location,
+            storage_options=declared.storage_options,
+            properties=declared.properties,
+        )
+
     @says("register table")
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
         """Give a name to a Lance table that lies inside the root and has none."""
@@ -187,9 +203,12 @@ class TableOperations(Rooms):
             )
             for request in requests
         ]
+        registered = self._registrar.register_all(wanted)
+        if self._versions.management.is_on:
+            self._versions.management.bring_in(registered)
         return [
             api.RegisterTableResponse(location=self._uri(table), properties=properties_of(table))
-            for table in self._registrar.register_all(wanted)
+            for table in registered
         ]
 
     @says("deregister table")

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import lance_namespace as api
-from lance_namespace_urllib3_client.models.create_table_version_entry import (
-    CreateTableVersionEntry,
-)
-from lance_namespace_urllib3_client.models.table_version import TableVersion
 
 from tiltyard import names
-from tiltyard.catalog.version_files import Naming, VersionFile
-from tiltyard.errors import InvalidInputError
-from tiltyard.namespace.requests import choice, says
+from tiltyard.errors import UnsupportedOperationError
+from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
-from tiltyard.paging import numbered_page
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions import answers
+from tiltyard.versions.management import ManagedTable, Progress
+from tiltyard.versions.snapshots import CatalogSnapshot, Snapshots
 
 
 class VersionOperations(Rooms):
@@ -28,18 +24,20 @@ class VersionOperations(Rooms):
     ) -> api.CreateTableVersionResponse:
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
-        created = self._versions.create(self._new_version(request))
-        return api.CreateTableVersionResponse(version=self._as_version(created))
+        return answers.create(self._versions, self._root, request)
 
     @says("create versions of tables")
     def batch_create_table_versions(
         self, request: api.BatchCreateTableVersionsRequest
     ) -> api.BatchCreateTableVersionsResponse:
-        """One after the other. All requests are checked before the first is carried out."""
-        wanted = [self._new_version(entry) for entry in request.entries]
-        created = [self._versions.create(each) for each in wanted]
+        """Those of managed tables in one commit, all of them or none; others one after the other.
+
+        All requests are checked before the first is carried out.
+        """
+        wanted = [answers.new_version(self._root, entry) for entry in request.entries]
+        created = self._versions.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
-            versions=[self._as_version(each) for each in created]
+            versions=[answers.as_version(self._root, each) for each in created]
         )
 
     @says("list versions of table")
@@ -47,33 +45,14 @@ class VersionOperations(Rooms):
         self, request: api.ListTableVersionsRequest
     ) -> api.ListTableVersionsResponse:
         """Versions that readers may see, oldest first unless `descending`."""
-        identifier = names.parse_table_id(request.id)
-        newest_only = request.descending and request.limit == 1 and request.page_token is None
-        if newest_only:  # what Lance asks for whenever it opens a table
-            newest = self._versions.latest(identifier, request.branch)
-            found: Sequence[VersionFile] = [newest] if newest else []
-        else:
-            found = self._versions.visible(identifier, request.branch)
-        chosen, token = numbered_page(
-            found,
-            lambda each: each.version,
-            request.page_token,
-            request.limit,
-            descending=bool(request.descending),
-        )
-        return api.ListTableVersionsResponse(
-            versions=[self._as_version(each) for each in chosen],
-            page_token=None if newest_only else token,
-        )
+        return answers.listed(self._versions, self._root, request)
 
     @says("describe a version of table")
     def describe_table_version(
         self, request: api.DescribeTableVersionRequest
     ) -> api.DescribeTableVersionResponse:
         """One version, or the latest. TableVersionNotFoundError."""
-        identifier = names.parse_table_id(request.id)
-        found = self._versions.describe(identifier, request.version, request.branch)
-        return api.DescribeTableVersionResponse(version=self._as_version(found))
+        return answers.described(self._versions, self._root, request)
 
     @says("delete versions of table")
     def batch_delete_table_versions(
@@ -92,24 +71,48 @@ class VersionOperations(Rooms):
         )
         return api.BatchDeleteTableVersionsResponse(deleted_count=len(deleted))
 
-    def _new_version(
-        self, request: api.CreateTableVersionRequest | CreateTableVersionEntry
-    ) -> NewVersion:
-        if request.version < 1:
-            raise InvalidInputError(f"{request.version} can't be a version: the first is 1")
-        return NewVersion(
-            names.parse_table_id(request.id),
-            request.version,
-            names.from_store_path(self._settings.root, request.manifest_path),
-            choice(Naming, request.naming_scheme, "naming scheme"),
-            request.branch,
-        )
+    # -- managed versions
 
-    def _as_version(self, found: VersionFile) -> TableVersion:
-        return TableVersion(
-            version=found.version,
-            manifest_path=names.store_path(self._settings.root, found.key),
-            manifest_size=found.size,
-            e_tag=found.e_tag,
-            timestamp_millis=found.modified_ms,
-        )
+    @says("manage versions of")
+    def manage_versions(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> list[ManagedTable]:
+        """Keep versions as rows of the manifest from now on, for every table that can have it.
+
+        Safe to repeat: a second run does what is left, and takes in versions that were written to
+        the directory of a managed table past the catalog. Lance's own clients can't change such a
+        catalog any more, only use it through this one. There is no way back.
+        """
+        return self._versions.management.run(dry_run=dry_run, progress=progress)
+
+    @says("hide a version of table")
+    def hide_version(self, id: Sequence[str], version: int, *, reason: str | None = None) -> None:
+        """Keep readers from one version of a managed table, without deleting it.
+
+        The latest can't be hidden. TableVersionNotFoundError.
+        """
+        self._store.require_conditions()
+        self._versions.hide(names.parse_table_id(id), version, reason)
+
+    @says("show a version of table")
+    def show_version(self, id: Sequence[str], version: int) -> None:
+        """Let readers see a version again that was hidden; one that was not is fine."""
+        self._store.require_conditions()
+        self._versions.show(names.parse_table_id(id), version)
+
+    @says("take a snapshot of")
+    def snapshot(
+        self, version: int | None = None, *, managed_only: bool = False
+    ) -> CatalogSnapshot:
+        """Which version each table had, all at once: now, or at an earlier version of the catalog.
+
+        InvalidTableStateError if the catalog can't tell for some table, unless `managed_only`
+        leaves those out.
+        """
+        if self._manifest is None or self._versions.rows is None:
+            raise UnsupportedOperationError(
+                "without a manifest nothing tells which versions tables had together",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        snapshots = Snapshots(self._lance, self._manifest_table, self._versions.rows)
+        return snapshots.take(version, managed_only=managed_only)

@@ -50,7 +50,7 @@ class WriteOperations(Rooms):
         schema = None
         if pending.read_version:
             at = describe.At(pending.read_version)
-            schema = describe.open_at(self._lance, pending.table, at).schema
+            schema = self._open(pending.table, at).schema
         return replace(
             pending,
             uri=self._uri(pending.table),

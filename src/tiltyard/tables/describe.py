@@ -59,20 +59,25 @@ class At:
         if self.as_of is not None and (self.version is not None or self.tag is not None):
             raise InvalidInputError("a time can't be combined with a version or a tag")
 
-    def open(self, dataset: Callable[[int | str | None], lance.LanceDataset]) -> lance.LanceDataset:
-        """Open what is meant; `dataset` opens a version number, a tag, or the latest for None."""
+    def open(
+        self, dataset: Opening, shows: Callable[[int], bool] = lambda version: True
+    ) -> lance.LanceDataset:
+        """Open what is meant; `dataset` opens a version number, a tag, or the latest for None.
+
+        By a time only versions are found that the table `shows`.
+        """
         if self.as_of is not None:
             latest = dataset(None)
             if self.branch is not None:
                 latest = latest.checkout_version((self.branch, None))
-            return latest.checkout_version((self.branch, self._number_at(latest)))
+            return latest.checkout_version((self.branch, self._number_at(latest, shows)))
         if self.branch is not None:
             return dataset(None).checkout_version((self.branch, self.version))
         return dataset(self.version if self.tag is None else self.tag)
 
-    def _number_at(self, latest: lance.LanceDataset) -> int:
+    def _number_at(self, latest: lance.LanceDataset, shows: Callable[[int], bool]) -> int:
         assert self.as_of is not None
-        found = [number for number, when in _times(latest) if when <= self.as_of]
+        found = [number for number, when in _times(latest) if when <= self.as_of and shows(number)]
         if not found:
             raise TableVersionNotFoundError(f"the table has no version as old as {self.as_of}")
         return max(found)
@@ -97,20 +102,32 @@ class At:
 
 LATEST = At()
 
+Opening = Callable[[int | str | None], lance.LanceDataset]
 
-def open_at(access: Lance, table: Table, at: At = LATEST) -> lance.LanceDataset:
-    """Open the version that is meant; a missing one is told apart from a missing table."""
+
+def open_at(
+    access: Lance,
+    table: Table,
+    at: At = LATEST,
+    *,
+    opening: Opening | None = None,
+    shows: Callable[[int], bool] = lambda version: True,
+) -> lance.LanceDataset:
+    """Open the version that is meant; a missing one is told apart from a missing table.
+
+    `opening` is another way to open a version than by the table's location.
+    """
+    opening = opening or (lambda version: access.open(table.location, version))
     try:
-        return at.open(lambda version: access.open(table.location, version))
+        return at.open(opening, shows if at.branch is None else lambda version: True)
     except (OSError, ValueError, RuntimeError) as error:
         if "not found" in str(error).lower():
             raise at.missing(table) from error
         raise access.explain(error, f"open table {names.display(table.id)}") from error
 
 
-def describe(access: Lance, table: Table, at: At = LATEST) -> Detail:
-    """Read one version's schema and statistics."""
-    dataset = open_at(access, table, at)
+def describe(dataset: lance.LanceDataset) -> Detail:
+    """The schema and the statistics of a version that is open."""
     counted = dataset.stats.dataset_stats()
     return Detail(
         version=dataset.version,
@@ -121,7 +138,7 @@ def describe(access: Lance, table: Table, at: At = LATEST) -> Detail:
     )
 
 
-def history(access: Lance, table: Table) -> list[Version]:
+def history(dataset: lance.LanceDataset) -> list[Version]:
     """Every version that is still there, oldest first. A request for each."""
     return [
         Version(
@@ -131,7 +148,7 @@ def history(access: Lance, table: Table) -> list[Version]:
             int(each["metadata"]["total_fragments"]),
             int(each["metadata"]["total_files_size"]),
         )
-        for each in open_at(access, table).versions()
+        for each in dataset.versions()
     ]
 
 

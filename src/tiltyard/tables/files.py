@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Door, Lance, LostRaceError, Staged, discard
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
 from tiltyard.tables import rewrites
@@ -29,34 +30,50 @@ class Pending:
     staged: Staged
     onto: lance.LanceDataset | None
     properties: Mapping[str, str] = field(default_factory=dict)
+    door: Door | None = None
 
 
 class LanceFiles:
-    """`lifecycle.files.Files`, for real."""
+    """`lifecycle.files.Files`, for real.
 
-    def __init__(self, access: Lance, store: Store) -> None:
+    `door_of` tells through which namespace the commits at a location go, if not straight there.
+    """
+
+    def __init__(
+        self,
+        access: Lance,
+        store: Store,
+        door_of: Callable[[str], Door | None] = lambda location: None,
+    ) -> None:
         self._lance = access
         self._store = store
+        self._door_of = door_of
 
     def stage(self, location: str, rows: pa.Table | Written, base: int) -> Pending:
-        onto = self._open(location, base) if base else None
+        door = self._door_of(location)
+        onto = self._open(location, base, door) if base else None
         if isinstance(rows, Written):
-            return Pending(rows.stage(location), onto, rows.properties)
-        return Pending(self._lance.stage(location, rows, onto), onto)
+            return Pending(rows.stage(location), onto, rows.properties, door)
+        return Pending(self._lance.stage(location, rows, onto), onto, door=door)
 
     def commit(self, staged: Pending, nonce: str) -> int:
         properties = {**staged.properties, NONCE: nonce}
-        return self._lance.commit(staged.staged, staged.onto, properties=properties).version
+        with _plainly(staged.door):
+            return self._lance.commit(
+                staged.staged, staged.onto, properties=properties, through=staged.door
+            ).version
 
     def append(
         self, location: str, rows: Written, base: int, nonce: str, expected: int | None
     ) -> int:
-        before = self._open(location, base)
+        door = self._door_of(location)
+        before = self._open(location, base, door)
         staged = rows.stage(location)
         properties = {**rows.properties, NONCE: nonce}
         add = self._widen if rows.evolves else self._add
         try:
-            landed = add(before, staged, properties, expected)
+            with _plainly(door):
+                landed = add(before, staged, properties, expected, door)
         except ConcurrentModificationError:
             if expected is None:
                 discard(self._store, staged)
@@ -65,8 +82,10 @@ class LanceFiles:
         return landed.version
 
     def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
-        onto = self._open(location, base)
-        return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
+        door = self._door_of(location)
+        onto = self._open(location, base, door)
+        with _plainly(door):
+            return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
 
     def _add(
         self,
@@ -74,11 +93,12 @@ class LanceFiles:
         staged: Staged,
         properties: dict[str, str],
         expected: int | None,
+        door: Door | None,
     ) -> lance.LanceDataset:
         if expected is None:
-            must_still_fit(before, self._lance.open(staged.location))
+            must_still_fit(before, self._open(staged.location, None, door))
             return self._lance.append(staged, before, properties=properties)
-        onto = self._open(staged.location, expected)
+        onto = self._open(staged.location, expected, door)
         must_still_fit(before, onto)
         return self._lance.append_strictly(staged, onto, onto.lance_schema, properties)
 
@@ -88,11 +108,12 @@ class LanceFiles:
         staged: Staged,
         properties: dict[str, str],
         expected: int | None,
+        door: Door | None,
     ) -> lance.LanceDataset:
         """Add rows and the columns that only they have, in one commit."""
         tries = range(1 if expected is not None else TRIES)
         for attempt in tries:
-            onto = self._open(staged.location, expected)
+            onto = self._open(staged.location, expected, door)
             must_still_fit(before, onto)
             schema = widened(onto, staged.schema)
             numbered = [renumbered(each, staged.schema, schema) for each in staged.fragments]
@@ -120,10 +141,16 @@ class LanceFiles:
         transaction = lance.Transaction(base, operation, transaction_properties={NONCE: FENCE})
         self._lance.commit_anywhere(self._open(location, base), transaction)
 
-    def _open(self, location: str, version: int | None) -> lance.LanceDataset:
+    def _open(
+        self, location: str, version: int | None, door: Door | None = None
+    ) -> lance.LanceDataset:
         try:
-            return self._lance.open(location, version)
+            return self._lance.open(location, version) if door is None else door.open(version)
         except FAILURES as error:
             if "not found" in str(error).lower():
                 raise NotThere(f"{location} version {version}") from error
             raise
+
+
+def _plainly(door: Door | None) -> AbstractContextManager[None]:
+    return nullcontext() if door is None else door.plainly()

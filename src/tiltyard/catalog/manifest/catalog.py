@@ -7,9 +7,10 @@ groups. A row at a V1 location is only an index of its table: the marker there d
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import (
     CreateMode,
     DropBehaviour,
@@ -19,23 +20,27 @@ from tiltyard.catalog.base import (
     in_the_trash,
     no_such_table,
 )
-from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.draft import Change, Edit
 from tiltyard.catalog.manifest.group import Committer
 from tiltyard.catalog.manifest.rows import (
+    ARRIVING,
     DELETED,
     DELETED_AT,
+    MANAGED,
     MOVED,
     OURS,
     STATE,
     TABLE,
     TTL,
+    VERSIONS,
     Row,
     check_properties,
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.manifest.table import MANAGEMENT, ManifestTable
 from tiltyard.catalog.marker import Marker
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -47,7 +52,7 @@ from tiltyard.store import Store
 from tiltyard.world import World
 
 # Keys of the manifest table's own metadata that are not properties of the root.
-_NOT_PROPERTIES = (OURS, "lance.")
+_NOT_PROPERTIES = (OURS, "lance.", MANAGEMENT)
 
 
 class ManifestCatalog:
@@ -172,7 +177,10 @@ class ManifestCatalog:
         row = snapshot.get(names.object_id(table))
         if row is None or not row.is_table or row.location is None or not self.is_trusted(row):
             return None
-        return as_table(row)
+        found = as_table(row)
+        if row.metadata.get(VERSIONS) != MANAGED:
+            return found
+        return replace(found, only_declared=not snapshot.head(row.object_id))
 
     def occupant(self, table: TableId) -> Table | None:
         """One request; two for a table at a V1 location."""
@@ -201,7 +209,27 @@ class ManifestCatalog:
         """One request, where finding the table did not tell."""
         if table.only_declared is not None:
             return table.only_declared
+        if table.managed:
+            return self.latest(table) is None
         return names.VERSIONS_DIRECTORY not in self._store.list(table.location).directories
+
+    def latest(self, table: Table) -> VersionFile | None:
+        """No request for a table whose versions are rows, one for another."""
+        row = self.known_row(table.id) if table.managed else None
+        if row is None or row.metadata.get(VERSIONS) != MANAGED:
+            return version_files.latest(self._store, table.location)
+        snapshot = self._table.known()
+        head = snapshot.version_row(row.object_id, snapshot.head(row.object_id))
+        return None if head is None else versions.file_of(snapshot.head(row.object_id), head)
+
+    def table_at(self, location: str) -> Table | None:
+        """The table that has a location now. One request."""
+        snapshot = self.read()
+        directory = names.top_directory(location)
+        owners = [*names.natural_owners(directory), *snapshot.unusual_owners(directory)]
+        rows = (snapshot.get(each) for each in owners if not each.startswith(names.TRASH))
+        live = (row for row in rows if row is not None and row.is_table)
+        return next((as_table(row) for row in live if row.location == location), None)
 
     def is_trusted(self, row: Row) -> bool:
         """A row at a V1 location counts as far as the marker there agrees. One request for such."""
@@ -240,7 +268,7 @@ class ManifestCatalog:
         The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        publish = edits.all_of([edits.add_table(as_row(each)) for each in placed])
+        publish = edits.all_of([self.adding(each, ()) for each in placed])
         reservations = self.reservations(placed)
         try:
             self.submit(publish, reservations)
@@ -260,11 +288,20 @@ class ManifestCatalog:
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
         location = names.hashed_directory(table, self._world.token(8))
-        return Table(table, location, only_declared=True, properties=dict(properties))
+        kept, managed = dict(properties), self._table.known().managed
+        return Table(table, location, only_declared=True, properties=kept, managed=managed)
 
     def publish(self, table: Table) -> None:
-        """One request to look, three to commit."""
-        self.submit(edits.add_table(as_row(table)))
+        """One request to look, three to commit; one for the versions, if they are to be rows."""
+        self.submit(self.adding(table))
+
+    def adding(self, table: Table, files: Sequence[VersionFile] | None = None) -> Edit:
+        """Add a table in a directory of its own, with the versions that only we know of."""
+        if not table.managed:
+            return edits.add_table(as_row(table))
+        if files is None:
+            files = version_files.every(self._store, table.location)
+        return edits.add_table(as_row(table), files)
 
     # -- for the other rooms
 
@@ -285,9 +322,21 @@ class ManifestCatalog:
         row = snapshot.get(names.object_id(namespace)) if namespace else None
         return not namespace or (row is not None and not row.is_table)
 
+    def known(self) -> Snapshot:
+        """The rows as they were read last. No request."""
+        return self._table.known()
+
     def known_row(self, table: TableId) -> Row | None:
         """The row of a table as it was read last. No request."""
-        return self._table.last_read()[0].get(names.object_id(table))
+        return self._table.known().get(names.object_id(table))
+
+    def manage_versions(self) -> None:
+        """Note that versions of tables are to be rows. No request if that is known."""
+        self.require_conditions()
+        if not self._table.exists():
+            self._table.create()
+        if not self._table.read_for_writing().managed:
+            self._table.manage_versions()
 
     def submit_at(self, tables: Sequence[str], edit: Edit) -> Change:
         """Commit rows of root tables at V1 locations. Left-over rows make way for them."""
@@ -317,7 +366,13 @@ def _counts(row: Row, present: Marker) -> bool:
 
 def as_table(row: Row) -> Table:
     assert row.location is not None
-    return Table(row.id, row.location, properties=row.properties)
+    return Table(
+        row.id,
+        row.location,
+        properties=row.properties,
+        managed=row.is_managed,
+        arriving=row.metadata.get(VERSIONS) == ARRIVING,
+    )
 
 
 def as_row(table: Table, **metadata: str) -> Row:

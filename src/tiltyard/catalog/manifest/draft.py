@@ -37,6 +37,7 @@ class Draft:
         self.added: dict[str, Row] = {}
         self.removed: set[str] = set()
         self._owners: dict[str, list[str]] = {}
+        self._versions: dict[str, dict[int, str]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -46,6 +47,7 @@ class Draft:
         twin = Draft(self.base)
         twin.added, twin.removed = dict(self.added), set(self.removed)
         twin._owners = {directory: list(ids) for directory, ids in self._owners.items()}
+        twin._versions = {table: dict(ids) for table, ids in self._versions.items()}
         return twin
 
     def apply(self, change: Change) -> None:
@@ -57,6 +59,9 @@ class Draft:
             if row.location:
                 directory = names.top_directory(row.location)
                 self._owners.setdefault(directory, []).append(row.object_id)
+            if row.is_version:
+                table, _, number = row.object_id.rpartition(DELIMITER)
+                self._versions.setdefault(table, {})[int(number)] = row.object_id
 
     def get(self, identifier: str) -> Row | None:
         if identifier in self.added:
@@ -64,11 +69,39 @@ class Draft:
         return None if identifier in self.removed else self.base.get(identifier)
 
     def below(self, namespace: NamespaceId) -> list[Row]:
-        """Every row inside a namespace, at any depth."""
+        """Every table and namespace inside a namespace, at any depth."""
         prefix = names.object_id(namespace) + DELIMITER
         kept = [row for row in self.base.below(namespace) if row.object_id not in self.removed]
-        new = [row for identifier, row in self.added.items() if identifier.startswith(prefix)]
+        new = [
+            row
+            for identifier, row in self.added.items()
+            if identifier.startswith(prefix) and not row.is_version
+        ]
         return kept + new
+
+    def version_row(self, table: str, number: int) -> Row | None:
+        """The row of a version of the table with this id."""
+        new = self.added.get(self._versions.get(table, {}).get(number, ""))
+        if new is not None:
+            return new
+        row = self.base.version_row(table, number)
+        return None if row is None or row.object_id in self.removed else row
+
+    def version_rows(self, table: str) -> list[tuple[int, Row]]:
+        """Every version of the table with this id, in no order."""
+        numbers = self.base.version_numbers(table).union(self._versions.get(table, ()))
+        found = ((number, self.version_row(table, number)) for number in numbers)
+        return [(number, row) for number, row in found if row is not None]
+
+    def head(self, table: str) -> int:
+        """The last version of a table that is a row, 0 if there is none."""
+        new = self._versions.get(table, {})
+        head = max((number for number, each in new.items() if each in self.added), default=0)
+        last = self.base.head(table)
+        if last > head and self.removed:
+            numbers = self.base.version_numbers(table)
+            last = max((number for number in numbers if self.version_row(table, number)), default=0)
+        return max(head, last)
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         if not self.removed:

@@ -6,13 +6,15 @@ edit found true is true of the commit that carries it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, already_exists, no_such_table
+from tiltyard.catalog.manifest import versions
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.rows import CREATED_AT, MOVED, NAMESPACE, PROTECTED, Row
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -67,8 +69,12 @@ def drop_namespace(namespace: NamespaceId, behaviour: DropBehaviour) -> Edit:
     return edit
 
 
-def add_table(row: Row) -> Edit:
-    """Publish a table under a free name in a namespace that exists."""
+def add_table(row: Row, files: Sequence[VersionFile] | None = None) -> Edit:
+    """Publish a table under a free name in a namespace that exists.
+
+    With `files` its versions are rows: those, for a beginning.
+    """
+    rows = (row,) if files is None else versions.born(row, files)
 
     def edit(draft: Draft) -> Change:
         require_namespace(draft, row.id[:-1])
@@ -76,7 +82,7 @@ def add_table(row: Row) -> Edit:
         if existing is not None:
             raise taken(existing)
         require_unowned(draft, row)
-        return Change(add=(row,), answer=row)
+        return Change(add=rows, answer=rows[0])
 
     return edit
 
@@ -118,7 +124,8 @@ def replace_table(row: Row) -> Edit:
             raise taken(existing)
         require_unowned(draft, row)
         gone = (row.object_id,) if existing is not None else ()
-        return Change(remove=gone, add=(row,), answer=row)
+        former = versions.removed(draft, row.object_id)
+        return Change(remove=(*gone, *former), add=(row,), answer=row)
 
     return edit
 
@@ -132,7 +139,8 @@ def remove_table(table: TableId, location: str | None = None) -> Edit:
             raise ConcurrentModificationError(
                 f"table {names.display(table)} was replaced by another of that name meanwhile"
             )
-        return Change(remove=(row.object_id,), answer=row)
+        gone = (row.object_id, *versions.removed(draft, row.object_id))
+        return Change(remove=gone, answer=row)
 
     return edit
 
@@ -207,7 +215,8 @@ def rename_table(table: TableId, target: TableId, location: str) -> Edit:
         if existing is not None:
             raise taken(existing)
         renamed = replace(row, object_id=names.object_id(target))
-        return Change(remove=(row.object_id,), add=(renamed,), answer=renamed)
+        old, new = versions.moved(draft, row.object_id, renamed.object_id)
+        return Change(remove=(row.object_id, *old), add=(renamed, *new), answer=renamed)
 
     return edit
 

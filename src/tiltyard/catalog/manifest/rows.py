@@ -1,7 +1,7 @@
 """Rows of the `__manifest` table: their schema and their codec, the same as pylance's own.
 
-A row names a namespace or a table. What Lance's own clients do not know lives in the `metadata`
-of a row, under keys that start with "tiltyard.".
+A row names a namespace, a table or, where versions are managed, a version of a table. What Lance's
+own clients do not know lives in the `metadata` of a row, under keys that start with "tiltyard.".
 """
 
 from __future__ import annotations
@@ -19,11 +19,29 @@ from tiltyard.errors import InvalidInputError, InvalidTableStateError
 DIRECTORY = "__manifest"
 NAMESPACE = "namespace"
 TABLE = "table"
+TABLE_VERSION = "table_version"
 
 OURS = "tiltyard."
 CREATED_AT = OURS + "created_at_ms"
 MOVED = OURS + "moved"
 PROTECTED = OURS + "protected"
+
+# What the row of a table tells whose versions are rows. Its versions are found first, once no
+# writer trusts the directory any more; numbers up to the boundary may be gone.
+VERSIONS = OURS + "versions"
+ARRIVING = "arriving"
+MANAGED = "rows"
+BOUNDARY = OURS + "boundary"
+
+# What the row of a version tells: the specification's keys, and ours.
+MANIFEST_PATH = "manifest_path"
+MANIFEST_SIZE = "manifest_size"
+TIMESTAMP = "timestamp_millis"
+STAGED = OURS + "staged"
+TRANSACTION = OURS + "transaction"
+HIDDEN_AT = OURS + "hidden_at_ms"
+HIDDEN_BECAUSE = OURS + "hidden_because"
+NAMED = OURS + "named"
 
 # What the row of a dropped table tells besides.
 STATE = OURS + "state"
@@ -58,7 +76,7 @@ OUR_COLUMNS = ("object_id", "object_type", "location", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One namespace or table, as the manifest keeps it; `others` are columns that are not ours."""
+    """One namespace, table or version, as the manifest keeps it; `others` are foreign columns."""
 
     object_id: str
     object_type: str
@@ -73,6 +91,15 @@ class Row:
     @property
     def is_table(self) -> bool:
         return self.object_type == TABLE
+
+    @property
+    def is_version(self) -> bool:
+        return self.object_type == TABLE_VERSION
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether a table's versions are rows, or are about to be."""
+        return VERSIONS in self.metadata
 
     @property
     def properties(self) -> dict[str, str]:

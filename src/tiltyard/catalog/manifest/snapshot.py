@@ -21,6 +21,7 @@ from tiltyard.catalog.manifest.rows import (
     NAMESPACE,
     OUR_COLUMNS,
     TABLE,
+    TABLE_VERSION,
     Row,
     decode_metadata,
 )
@@ -75,6 +76,7 @@ class Part:
             if name not in OUR_COLUMNS and self.rows[name].null_count < len(ids)
         ]
         self._children: dict[str, Children] = {}
+        self._versions: dict[str, dict[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -104,6 +106,25 @@ class Part:
             else len(self.ids)
         )
         return range(start, end)
+
+    def is_version(self, at: int) -> bool:
+        return bool(self._types[at].as_py() == TABLE_VERSION)
+
+    def versions(self, table: str) -> Mapping[int, int]:
+        """The versions of a table that has this id, and their positions. Worked out once.
+
+        Numbers are written plainly, or filled up with zeros.
+        """
+        known = self._versions.get(table)
+        if known is None:
+            prefix = table + DELIMITER
+            size = len(prefix)
+            known = self._versions[table] = {
+                int(self.ids[at][size:]): at
+                for at in self.below(prefix)
+                if self.ids[at][size:].isdecimal() and self.is_version(at)
+            }
+        return known
 
     def children(self, prefix: str) -> Children:
         """Tables and namespaces one level below. Worked out once per part."""
@@ -158,10 +179,14 @@ class Part:
 
 
 class Snapshot:
-    """All rows of one version of the manifest. Immutable; version 0 is a manifest not yet made."""
+    """All rows of one version of the manifest. Immutable; version 0 is a manifest not yet made.
 
-    def __init__(self, version: int, parts: Sequence[Part]) -> None:
+    `managed` says that versions of tables are to be rows, too.
+    """
+
+    def __init__(self, version: int, parts: Sequence[Part], *, managed: bool = False) -> None:
         self.version = version
+        self.managed = managed
         self.parts = tuple(parts)
         self._children: dict[str, Children] = {}
         self._tables: list[str] | None = None
@@ -191,9 +216,29 @@ class Snapshot:
         return known
 
     def below(self, namespace: NamespaceId) -> list[Row]:
-        """Every row inside a namespace, at any depth."""
+        """Every table and namespace inside a namespace, at any depth."""
         prefix = _prefix(namespace)
-        return [part.row(at) for part in self.parts for at in part.below(prefix)]
+        return [
+            part.row(at)
+            for part in self.parts
+            for at in part.below(prefix)
+            if not part.is_version(at)
+        ]
+
+    def version_numbers(self, table: str) -> set[int]:
+        """The versions that are rows, of the table with this id."""
+        return {number for part in self.parts for number in part.versions(table)}
+
+    def version_row(self, table: str, number: int) -> Row | None:
+        for part in self.parts:
+            at = part.versions(table).get(number)
+            if at is not None:
+                return part.row(at)
+        return None
+
+    def head(self, table: str) -> int:
+        """The last version of a table that is a row, 0 if there is none."""
+        return max((max(part.versions(table), default=0) for part in self.parts), default=0)
 
     def last_trashed(self, object_id: str) -> Row | None:
         """The row of the table of this id that was dropped last. Generations sort by time."""
@@ -201,7 +246,8 @@ class Snapshot:
         for part in self.parts:
             for at in part.below(f"{TRASH}{DELIMITER}"):
                 _, generation, original = part.ids[at].split(DELIMITER, 2)
-                if original == object_id and (last is None or generation > last[0]):
+                is_later = last is None or generation > last[0]
+                if original == object_id and is_later and not part.is_version(at):
                     last = (generation, part, at)
         return None if last is None else last[1].row(last[2])
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal
 
 import lance
@@ -26,20 +27,25 @@ from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
+    TableVersionNotFoundError,
     UnsupportedOperationError,
 )
 from tiltyard.settings import Settings
-from tiltyard.store import Entry, Retry, Store
+from tiltyard.store import Entry, NotThere, Retry, Store
+from tiltyard.world import moment
 
 FORMAT = 1
 STAMP = "tiltyard.format"
 READER_FLAGS = "lance.namespace.manifest.reader_feature_flags"
 WRITER_FLAGS = "lance.namespace.manifest.writer_feature_flags"
-KNOWN_FLAGS = 0
+# Versions of tables may be rows: whoever does not know must not write.
+MANAGEMENT_FLAG = 1 << 48
+KNOWN_FLAGS = {READER_FLAGS: 0, WRITER_FLAGS: MANAGEMENT_FLAG}
+MANAGEMENT = "table_version_management"
 
 INDEXES: dict[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
     "object_id_btree": ("object_id", "BTREE"),
@@ -97,6 +103,10 @@ class ManifestTable:
         """The metadata map of the table itself, where the properties of the root live."""
         return _metadata_of(self._refresh())
 
+    def known(self) -> Snapshot:
+        """The rows as they were read last. No request, if they ever were."""
+        return (self._state or self._refresh()).snapshot
+
     def last_read(self) -> tuple[Snapshot, dict[str, str]]:
         """The rows and the metadata as they were read last. No request, if they ever were."""
         state = self._state or self._refresh()
@@ -150,13 +160,15 @@ class ManifestTable:
         fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
         missing = {key: each for key, each in fragments.items() if key not in known}
         if missing:
-            rows = dataset.scanner(fragments=list(missing.values())).to_table()
+            scanner = dataset.scanner(fragments=list(missing.values()))
+            rows = in_a_thread(scanner.to_table)
             start = 0
             for key, fragment in missing.items():
                 size = fragment.count_rows()
                 known[key] = Part(fragment.metadata, rows.slice(start, size))
                 start += size
-        return Snapshot(dataset.version, [known[key] for key in fragments])
+        parts = [known[key] for key in fragments]
+        return Snapshot(dataset.version, parts, managed=dataset.metadata.get(MANAGEMENT) == "true")
 
     # -- writing
 
@@ -181,6 +193,25 @@ class ManifestTable:
             )
         self.update_metadata({STAMP: str(FORMAT)})
         return self._refresh().snapshot
+
+    def read_at(self, version: int) -> tuple[Snapshot, datetime]:
+        """The rows of an earlier version, and when it was made."""
+        try:
+            entry = self._store.head(version_files.key_of(DIRECTORY, version))
+            dataset = self._lance.open(DIRECTORY, version)
+        except (*FAILURES, NotThere) as error:
+            if isinstance(error, NotThere) or "not found" in str(error).lower():
+                raise TableVersionNotFoundError(
+                    f"the catalog has no version {version}, or not any more"
+                ) from error
+            raise
+        _check_flags(dataset, READER_FLAGS, "read")
+        return self._load(dataset), moment(entry.modified_ms)
+
+    def manage_versions(self) -> None:
+        """Note that versions of tables are to be rows, and keep those out who do not know that."""
+        flags = int(self.metadata().get(WRITER_FLAGS, "0")) | MANAGEMENT_FLAG
+        self.update_metadata({MANAGEMENT: "true", WRITER_FLAGS: str(flags)})
 
     def create(self) -> None:
         """Make the table without a row, for the sake of its metadata. Losing the race is fine."""
@@ -223,7 +254,8 @@ class ManifestTable:
         except LostRaceError:
             discard(self._store, staged)
             raise
-        snapshot = Snapshot(committed.version, kept + _parts(staged, rows))
+        parts = kept + _parts(staged, rows)
+        snapshot = Snapshot(committed.version, parts, managed=draft.base.managed)
         with self._lock:
             self._state = _State(committed, snapshot, None, time.monotonic_ns(), proven=False)
         if self._indexed:
@@ -282,7 +314,7 @@ def _check_flags(dataset: lance.LanceDataset, key: str, verb: str) -> None:
     text = dataset.metadata.get(key, "0")
     if not text.isdigit():
         raise InvalidTableStateError(f"the manifest's {key} is not a number: {text!r}")
-    unknown = int(text) & ~KNOWN_FLAGS
+    unknown = int(text) & ~KNOWN_FLAGS[key]
     if unknown:
         raise UnsupportedOperationError(
             f"this catalog uses features that tiltyard does not know ({key}: {unknown:#x})",

@@ -1,0 +1,104 @@
+"""The namespace through which our own commits go, so that they are guarded like everybody's.
+
+Lance brings each commit of a table that was opened like this to the versions room, whether or not
+the catalog tracks the commits of others. A client serves one table, at the place where it was
+found: a table of the same name that came later is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import lance
+import lance_namespace as api
+from pydantic import BaseModel
+
+from tiltyard import names
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
+from tiltyard.errors import TiltyardError
+from tiltyard.names import TableId
+from tiltyard.versions import answers
+from tiltyard.versions.answers import Versions
+
+Request = TypeVar("Request", bound=BaseModel)
+Answer = TypeVar("Answer")
+
+
+class CommitClient(api.LanceNamespace):
+    """Answers what Lance asks when it opens one table and commits to it."""
+
+    def __init__(self, table: Table, versions: Versions, access: Lance, root: str) -> None:
+        self._table = table
+        self._versions = versions
+        self._lance = access
+        self._root = root
+        self._refusal: TiltyardError | None = None
+
+    @property
+    def table_id(self) -> TableId:
+        return self._table.id
+
+    def namespace_id(self) -> str:
+        return f"tiltyard commits to {names.display(self._table.id)}"
+
+    def open(self, version: int | str | None = None) -> lance.LanceDataset:
+        """The table, at its latest version, a version number or a tag, ready to be changed."""
+        return self._lance.open_through(self, self._table.id, version)
+
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Raise the error for which a commit was refused, where Lance only tells that it was."""
+        self._refusal = None
+        try:
+            yield
+        except LostRaceError:
+            raise
+        except (*FAILURES, TiltyardError) as error:
+            if self._refusal is not None:
+                raise self._refusal from error
+            raise
+
+    # -- what Lance asks
+
+    def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
+        return api.DescribeTableResponse(
+            location=self._lance.uri(self._table.location), managed_versioning=True
+        )
+
+    def create_table_version(
+        self, request: api.CreateTableVersionRequest
+    ) -> api.CreateTableVersionResponse:
+        asked = _model(api.CreateTableVersionRequest, request)
+        new = replace(answers.new_version(self._root, asked), location=self._table.location)
+        created = self._noting(lambda: self._versions.create(new))
+        return api.CreateTableVersionResponse(version=answers.as_version(self._root, created))
+
+    def list_table_versions(
+        self, request: api.ListTableVersionsRequest
+    ) -> api.ListTableVersionsResponse:
+        asked = _model(api.ListTableVersionsRequest, request)
+        return answers.listed(self._versions, self._root, asked)
+
+    def describe_table_version(
+        self, request: api.DescribeTableVersionRequest
+    ) -> api.DescribeTableVersionResponse:
+        asked = _model(api.DescribeTableVersionRequest, request)
+        return answers.described(self._versions, self._root, asked)
+
+    def _noting(self, commit: Callable[[], Answer]) -> Answer:
+        try:
+            answer = commit()
+        except TiltyardError as refusal:
+            self._refusal = refusal
+            raise
+        self._refusal = None
+        return answer
+
+
+def _model(kind: type[Request], request: Any) -> Request:
+    """Lance hands over a dict, less the keys that it has no value for."""
+    return kind.model_validate(request) if isinstance(request, dict) else request

@@ -1,0 +1,294 @@
+"""Versions as rows of the manifest: one commit of it decides, for any number of tables at once.
+
+Lance stages a manifest, the commit adds the row that names it, and only then is it copied to where
+Lance keeps versions. The row tells both places, so whoever finds the staged file still there copies
+it: the bytes are the row's, however often and by whomever they are written. Once the staged file is
+gone the copy is complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tiltyard import names
+from tiltyard.catalog import version_files
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.manifest import edits, versions
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.rows import STAGED, Row
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.versions import Proposal
+from tiltyard.catalog.version_files import VersionFile
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    PermissionDeniedError,
+    TableVersionNotFoundError,
+    TiltyardError,
+    UnsupportedOperationError,
+    VersionBehindBoundaryError,
+)
+from tiltyard.names import TableId
+from tiltyard.store import NotThere, Outcome, Store
+from tiltyard.versions.boundary import REJECTED
+from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.references import referred
+from tiltyard.versions.refusals import Refusals
+from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.world import World
+
+log = logging.getLogger(__name__)
+
+# How many copies a process remembers to be complete.
+REMEMBERED = 100_000
+
+
+class ManagedVersions:
+    """Publishes, lists, hides and deletes versions that are rows."""
+
+    def __init__(self, store: Store, world: World, manifest: ManifestCatalog) -> None:
+        self._store = store
+        self._world = world
+        self._manifest = manifest
+        self._complete: dict[str, None] = {}
+        self._refusals = Refusals(world)
+
+    # -- writing
+
+    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
+        """Publish staged manifests as versions: all of them in one commit, or none.
+
+        One request a version to read it, one to look and three to commit, shared with whoever else
+        commits, and then three a version to copy it, to look once more and to tidy up.
+        """
+        self._store.require_conditions()
+        proposed = [self._proposal(each) for each in wanted]
+        bodies = {each.file.key: body for each, body in proposed}
+        commit = edits.all_of([versions.add(each) for each, _ in proposed])
+        try:
+            rows: list[Row] = self._manifest.submit(commit).answer
+        except ConcurrentModificationError as refusal:
+            for each, _ in proposed:
+                self._refusals.note(each.location, each.file.version)
+            if isinstance(refusal, VersionBehindBoundaryError):
+                REJECTED.add()
+                log.warning("a commit was refused: %s", refusal)
+            raise
+        return [
+            self._finished(each, row, bodies[each.file.key])
+            for (each, _), row in zip(proposed, rows, strict=True)
+        ]
+
+    def _proposal(self, new: NewVersion) -> tuple[Proposal, bytes]:
+        row = self._manifest.known_row(new.table) or self._row(new.table)
+        location = new.location or row.location or ""
+        key = version_files.key_of(location, new.version, new.naming)
+        body = read_staged(self._store, new.staged, location, key, names.display(new.table))
+        base, transaction = transaction_of(body, new.staged)
+        file = VersionFile(new.version, key, len(body), self._world.now_ms())
+        return Proposal(new.table, location, file, base, transaction, new.staged), body
+
+    def _finished(self, wanted: Proposal, row: Row, body: bytes) -> VersionFile:
+        """Copy what is committed. Should this fail, whoever reads it does so."""
+        file = versions.file_of(wanted.file.version, row)
+        try:
+            if row.metadata[STAGED] == wanted.staged:
+                self._copy(row, file, body)
+            else:  # committed before, and the answer lost: those bytes count, be they the same
+                self._complete_one(row, file)
+                self._store.delete(wanted.staged)
+        except (TiltyardError, Outcome) as error:
+            log.warning("version %s is committed, but not copied yet: %s", file.key, error)
+            return replace(file, key=row.metadata[STAGED])
+        return file
+
+    def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
+        """Put the bytes of a version where Lance keeps it, and take the staged ones away.
+
+        If the version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
+        files do, to which it refers: those are not flushed one by one either.
+        """
+        self._store.put(file.key, body, durable=False)
+        table, _, _ = row.object_id.rpartition(names.DELIMITER)
+        snapshot = self._manifest.read()
+        owner = snapshot.get(table)
+        is_here = owner is not None and file.key.startswith(f"{owner.location}/")
+        if is_here and snapshot.version_row(table, file.version) is None:
+            self._store.delete(file.key)
+        self._store.delete(row.metadata[STAGED])
+        self._remember(file.key)
+
+    def _remember(self, key: str) -> None:
+        if len(self._complete) >= REMEMBERED:
+            self._complete.clear()
+        self._complete[key] = None
+
+    # -- reading
+
+    def visible(self, owner: Row, snapshot: Snapshot) -> Sequence[VersionFile]:
+        """Every version that is not hidden, oldest first. At most one request."""
+        numbers = sorted(snapshot.version_numbers(owner.object_id))
+        found = [(each, self._version(snapshot, owner, each)) for each in numbers]
+        self._complete_all(owner.location or "", found)
+        return [
+            versions.file_of(number, row) for number, row in found if not versions.is_hidden(row)
+        ]
+
+    def latest(self, owner: Row, snapshot: Snapshot) -> VersionFile | None:
+        """The head, ready to be opened. At most one request."""
+        head = snapshot.head(owner.object_id)
+        return self.ready(head, self._version(snapshot, owner, head)) if head else None
+
+    def describe(self, owner: Row, snapshot: Snapshot, version: int | None) -> VersionFile:
+        """One version, ready to be opened. TableVersionNotFoundError, also for a hidden one."""
+        table = owner.id
+        number = snapshot.head(owner.object_id) if version is None else version
+        row = snapshot.version_row(owner.object_id, number)
+        if row is not None and not versions.is_hidden(row):
+            return self.ready(number, row)
+        head = snapshot.head(owner.object_id)
+        if row is None and head and self._refusals.answers(owner.location or "", number):
+            stand_in = self.ready(head, self._version(snapshot, owner, head))
+            return replace(stand_in, version=number)
+        if not head and version is None:
+            raise TableVersionNotFoundError(f"table {names.display(table)} has no version yet")
+        raise versions.missing(table, number, None if row is None else row.metadata)
+
+    def ready(self, number: int, row: Row) -> VersionFile:
+        """A version of which a row tells, copied to its place if that was left undone."""
+        file = versions.file_of(number, row)
+        if STAGED not in row.metadata or file.key in self._complete:
+            return file
+        try:
+            self._complete_one(row, file)
+        except PermissionDeniedError:  # a reader that may not write gets what there is
+            return replace(file, key=row.metadata[STAGED])
+        return file
+
+    def _complete_one(self, row: Row, file: VersionFile) -> None:
+        try:
+            body = self._store.get(row.metadata[STAGED]).body
+        except NotThere:  # it goes after the copy is made
+            self._remember(file.key)
+            return
+        log.info("version %s was committed, but not copied: copying it", file.key)
+        self._copy(row, file, body)
+
+    def _complete_all(self, location: str, found: Sequence[tuple[int, Row]]) -> None:
+        """Copy whatever of many versions was left undone; one listing shows that."""
+        unsure = [
+            (number, row)
+            for number, row in found
+            if STAGED in row.metadata and versions.file_of(number, row).key not in self._complete
+        ]
+        if not unsure:
+            return
+        listed = self._store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects
+        left = {each.key for each in listed}
+        for number, row in unsure:
+            if row.metadata[STAGED] in left:
+                self.ready(number, row)
+            else:
+                self._remember(versions.file_of(number, row).key)
+
+    # -- deleting and hiding
+
+    def delete(
+        self,
+        owner: Row,
+        snapshot: Snapshot,
+        ranges: Sequence[tuple[int, int]],
+        *,
+        ignore_missing: bool = True,
+    ) -> Sequence[int]:
+        """Delete versions, given as ranges with both ends, and return which.
+
+        Never the head, nor one that a tag or branch refers to. The boundary is raised in the
+        table's row, what refers to versions is read once more, the rows go, and then the files.
+        """
+        self._store.require_conditions()
+        table, location = owner.id, owner.location or ""
+        seen = {
+            number: self._version(snapshot, owner, number)
+            for number in snapshot.version_numbers(owner.object_id)
+        }
+        every = {number: versions.file_of(number, row) for number, row in seen.items()}
+        chosen = chosen_of(table, ranges, every, lambda _: True, ignore_missing)
+        if not chosen:
+            return []
+        self._refuse_needed(table, location, chosen, snapshot.head(owner.object_id))
+        self._manifest.submit(versions.raise_boundary(table, location, max(chosen)))
+        needed = referred(self._store, location, None).keys() & chosen
+        going = set(chosen) - needed
+        gone: list[tuple[int, Row]] = self._manifest.submit(
+            versions.remove(table, location, going, seen)
+        ).answer
+        self._store.delete_many(key for number, row in gone for key in _keys(number, row))
+        return [number for number, _ in gone]
+
+    def _refuse_needed(
+        self, table: TableId, location: str, chosen: Mapping[int, VersionFile], head: int
+    ) -> None:
+        if head in chosen:
+            raise UnsupportedOperationError(
+                f"version {head} is the latest of table {names.display(table)}, and stays"
+            )
+        for version, what in referred(self._store, location, None).items():
+            if version in chosen:
+                raise UnsupportedOperationError(
+                    f"version {version} of table {names.display(table)} can't be deleted: "
+                    f"{what} refers to it"
+                )
+
+    def scrub(self, owner: Row, snapshot: Snapshot) -> Sequence[int]:
+        """Delete the files of versions behind the boundary that have no row any more."""
+        boundary = versions.boundary_of(owner)
+        rows = snapshot.version_numbers(owner.object_id)
+        stale = [
+            each
+            for each in version_files.every(self._store, owner.location or "")
+            if each.version <= boundary and each.version not in rows
+        ]
+        self._store.delete_many(each.key for each in stale)
+        return sorted(each.version for each in stale)
+
+    def confirm(self, table: Table, version: int) -> bool:
+        """Whether a version that a name refers to now is there, and stays. Ahead of the boundary
+        one request to look, behind it three more to commit."""
+        nonce = self._world.token(12)
+        try:
+            self._manifest.submit(versions.confirm(table.id, table.location, version, nonce))
+        except TableVersionNotFoundError:
+            return False
+        return True
+
+    def hide(self, table: TableId, version: int, because: str | None) -> None:
+        """Keep readers from one version. One request to look, three to commit."""
+        self._manifest.submit(versions.hide(table, version, self._world.now_ms(), because))
+
+    def show(self, table: TableId, version: int) -> None:
+        """Let readers see a version again."""
+        self._manifest.submit(versions.show(table, version))
+
+    # -- what they share
+
+    def _row(self, table: TableId) -> Row:
+        snapshot = self._manifest.read()
+        row = snapshot.get(names.object_id(table))
+        if row is None or not row.is_table:
+            raise self._manifest.missing(snapshot, table)
+        return row
+
+    def _version(self, snapshot: Snapshot, owner: Row, number: int) -> Row:
+        row = snapshot.version_row(owner.object_id, number)
+        if row is None:
+            raise InvalidTableStateError(f"version {number} of '{owner.object_id}' has no row")
+        return row
+
+
+def _keys(number: int, row: Row) -> list[str]:
+    staged = row.metadata.get(STAGED)
+    return [versions.file_of(number, row).key, *([staged] if staged else [])]

@@ -1,0 +1,144 @@
+"""Our own commits arrive in the versions room, in every mode, tracked or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import lance_namespace as api
+import pyarrow as pa
+import pytest
+from lance_namespace_urllib3_client.models.version_range import VersionRange
+
+import tiltyard
+from tests.behaviours.calls import PEOPLE, create, drop
+from tiltyard import DirectoryNamespace
+from tiltyard.catalog.base import Table
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    TableNotFoundError,
+    VersionBehindBoundaryError,
+)
+from tiltyard.versions.directory import DirectoryVersions, NewVersion
+
+MODES = {
+    "directory": {"manifest_enabled": False},
+    "manifest": {"dir_listing_enabled": False},
+    "both": {},
+}
+MORE = PEOPLE.slice(0, 1)
+
+
+@pytest.fixture(params=MODES.values(), ids=MODES)
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespace:
+    opened = tiltyard.connect(tmp_path / "root", **request.param)
+    create(opened, "people")
+    return opened
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The versions that went through the room."""
+    seen: list[int] = []
+    publish = DirectoryVersions.create
+
+    def watching(self: DirectoryVersions, new: NewVersion) -> object:
+        answer = publish(self, new)
+        seen.append(answer.version)
+        return answer
+
+    monkeypatch.setattr(DirectoryVersions, "create", watching)
+    return seen
+
+
+def _people(catalog: DirectoryNamespace) -> Table:
+    return catalog._catalog.find(("people",))
+
+
+def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
+    ranges = [VersionRange(start_version=first, end_version=last)]
+    catalog.batch_delete_table_versions(
+        api.BatchDeleteTableVersionsRequest(id=["people"], ranges=ranges)
+    )
+
+
+def test_every_kind_of_change_goes_through_the_room(
+    catalog: DirectoryNamespace, published: list[int]
+) -> None:
+    dataset = catalog._open_to_change(_people(catalog))
+    dataset.insert(MORE)
+    dataset.delete("id = 2")
+    dataset.update({"name": "'nobody'"}, where="id = 3")
+    dataset.merge_insert("id").when_matched_update_all().execute(MORE)
+    dataset.add_columns({"twice": "id * 2"})
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.optimize.compact_files()
+    assert published == list(range(2, dataset.version + 1))
+    assert len(published) >= 7
+    assert catalog._open(_people(catalog)).version == dataset.version
+
+
+def test_a_tag_is_no_commit(catalog: DirectoryNamespace, published: list[int]) -> None:
+    catalog._open_to_change(_people(catalog)).tags.create("first", 1)
+    assert not published
+
+
+def test_a_lost_race_is_rebased(catalog: DirectoryNamespace, published: list[int]) -> None:
+    one, other = (catalog._open_to_change(_people(catalog)) for _ in range(2))
+    one.insert(MORE)
+    with catalog._changing(_people(catalog), version=1) as late:
+        late.insert(MORE)
+    other.insert(MORE)
+    assert published == [2, 3, 4]
+    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
+
+
+def _insert(catalog: DirectoryNamespace, meanwhile: Callable[[], object]) -> None:
+    with catalog._changing(_people(catalog)) as dataset:
+        meanwhile()
+        dataset.insert(MORE)
+
+
+def test_a_dropped_table_is_not_written_to(catalog: DirectoryNamespace) -> None:
+    with pytest.raises((TableNotFoundError, ConcurrentModificationError)):
+        _insert(catalog, lambda: drop(catalog, "people"))
+
+
+def test_nor_is_another_of_its_name(tmp_path: Path) -> None:
+    catalog = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
+    create(catalog, "people")
+
+    def replaced() -> None:
+        drop(catalog, "people")
+        create(catalog, "people")
+
+    with pytest.raises(ConcurrentModificationError):
+        _insert(catalog, replaced)
+    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE)
+
+
+def test_who_slept_through_a_deletion_is_told(catalog: DirectoryNamespace) -> None:
+    def cleaned_up() -> None:
+        for _ in range(3):
+            catalog._open_to_change(_people(catalog)).insert(MORE)
+        _delete(catalog, 1, 3)
+
+    with pytest.raises(VersionBehindBoundaryError):
+        _insert(catalog, cleaned_up)
+    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
+
+
+def test_others_may_change_the_catalog_meanwhile(tmp_path: Path) -> None:
+    """Lance asks in a thread of its own, where a scan of the manifest would end the process."""
+    catalog = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
+    create(catalog, "people")
+    other = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
+    _insert(catalog, lambda: create(other, "plants"))
+    assert catalog._open(_people(catalog)).version == 2
+
+
+def test_errors_of_lance_stay_what_they_are(catalog: DirectoryNamespace) -> None:
+    with pytest.raises(OSError, match="nothing"), catalog._changing(_people(catalog)) as dataset:
+        dataset.delete("nothing = 1")
+    with pytest.raises(OSError, match="other"), catalog._changing(_people(catalog)) as dataset:
+        dataset.insert(pa.table({"other": ["column"]}))
