@@ -266,9 +266,13 @@ def _mutant(
 
 
 def _managed(
-    name: str, kind: type[DirectoryVersions | ManagedVersions], start: str, *actors: str
+    name: str,
+    kind: type[DirectoryVersions | ManagedVersions],
+    start: str,
+    *actors: str,
+    switches: int | None = None,
 ) -> Mutant:
-    return _mutant(name, kind, start, *actors, arbiter="managed versions")
+    return _mutant(name, kind, start, *actors, arbiter="managed versions", switches=switches)
 
 
 _THREE = "create+append+append"
@@ -308,7 +312,12 @@ COMMIT_MUTANTS = [
     ),
     _managed("no check of the head", NoHeadCheck, _ROWS, "append", "append"),
     _managed(
-        "no guard A in rows", NoGuardAInRows, "create+manage", "update", "update+append+collect"
+        "no guard A in rows",
+        NoGuardAInRows,
+        "create+manage",
+        "update",
+        "update+append+collect",
+        switches=1,
     ),
     _managed("deletes files first", DeletesFilesFirst, _ROWS, "collect"),
     _managed("copies blindly", CopiesBlindly, _ROWS, "append", "append+collect"),
