@@ -100,7 +100,6 @@ _MANAGED = [
     (_TWO, "batch", "batch"),
     (_TWO, "batch", "append+collect"),
     (_TWO, "batch", "drop"),
-    (("create", "create_other", "manage"), "batch", "manage_both"),
     # from files to rows
     (("create", "append"), "append", "manage"),
     (("create", "append"), "update", "manage", "update"),

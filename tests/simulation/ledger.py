@@ -183,7 +183,8 @@ class Bookkeeper:
                 return Violation("untyped", f"{op} left with {end.detail}")
             if op.verb == "replace":
                 ledger = replace(ledger, commits=frozenset(), tags=frozenset())
-            ledger = replace(ledger, open=ledger.open - {op})
+            if end.verdict != "unknown":  # else it may still happen
+                ledger = replace(ledger, open=ledger.open - {op})
             if end.verdict != "ok" or ledger.is_void:
                 continue
             noted = _noted(ledger, op, end, books)
