@@ -15,7 +15,7 @@ from lancedb.table import Table
 
 import tiltyard
 from tests.behaviours.calls import drop, exists
-from tests.behaviours.modes import COMPATIBILITY, V1, V2, Mode
+from tests.behaviours.modes import COMPATIBILITY, MANAGED, MANAGED_COMPATIBILITY, V1, V2, Mode
 from tests.behaviours.places import Place
 from tests.behaviours.test_versions import _versions
 from tests.peers.clients import properties
@@ -169,7 +169,7 @@ DAYS = [
         ],
     )
     for kind in CLIENTS
-    for mode in (V1, V2, COMPATIBILITY)
+    for mode in (V1, V2, COMPATIBILITY, MANAGED, MANAGED_COMPATIBILITY)
     for place in ("disk", "s3")
 ]
 
@@ -184,6 +184,8 @@ def test_a_whole_day(kind: str, mode: Mode, place: Place) -> None:
         "vend_input_storage_options": "true",
     }
     catalog = tiltyard.DirectoryNamespace(**opened)
+    if mode.manages_versions:
+        catalog.manage_versions()
     mine: Client = CLIENTS[kind](catalog, opened)
     (other,) = (each(catalog, opened) for name, each in CLIENTS.items() if name != kind)
 

@@ -34,6 +34,7 @@ from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
 from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
 from tiltyard.world import World
 
 EPOCH_MS = 1_700_000_000_000
@@ -67,6 +68,7 @@ class Code:
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
     versions: type[DirectoryVersions] = DirectoryVersions
+    managed: type[ManagedVersions] = ManagedVersions
 
 
 class Kit:

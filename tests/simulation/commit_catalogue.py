@@ -12,6 +12,7 @@ from tests.simulation.search import Bounds
 
 MARKED = "versions"
 ROWS = "versions of a row"
+MANAGED = "managed versions"
 
 _THREE = ("create", "append", "append")
 _FOUR = (*_THREE, "append")
@@ -78,6 +79,40 @@ _REPLACED = [
 ]
 
 
+# Versions that are rows of the manifest, and tables whose versions become that.
+_TWO = ("create", "create_other", "manage_both")
+_ROWS = (*_THREE, "manage")
+_MANAGED = [
+    (_ROWS, "append", "append"),
+    (_ROWS, "update", "update"),
+    (_ROWS, "append", "collect"),
+    (_ROWS, "read", "append"),
+    (_ROWS, "read", "append+append+collect"),
+    (_ROWS, "collect", "scrub"),
+    (_ROWS, "append", "drop"),
+    (_ROWS, "append", "drop+undrop"),
+    (_ROWS, "append", "drop+purge"),
+    (("create", "manage"), "update", "update+append+collect"),
+    (("create", "manage"), "append", "append+append+collect"),
+    (_ROWS, "append", "append+collect", "read"),
+    # two tables in one commit
+    (_TWO, "batch", "append"),
+    (_TWO, "batch", "batch"),
+    (_TWO, "batch", "append+collect"),
+    (_TWO, "batch", "drop"),
+    # from files to rows
+    (("create", "append"), "append", "manage"),
+    (("create", "append"), "update", "manage", "update"),
+    (("create", "append"), "append", "manage", "manage"),
+    (_THREE, "collect", "manage"),
+    (("create",), "update", "update+append+collect", "manage"),
+]
+
+
+def managed(bounds: Bounds) -> Iterator[Scenario]:
+    yield from (_made(MANAGED, each, bounds) for each in _MANAGED)
+
+
 def pairs(faults: int = 1, arbiters: Sequence[str] = (MARKED, ROWS)) -> Iterator[Scenario]:
     for arbiter in arbiters:
         for start in _STARTS:
@@ -101,6 +136,7 @@ def larger() -> Iterator[Scenario]:
     for bounds in (Bounds(0), Bounds(1, switches=3)):
         yield from stalled(bounds)
         yield from replaced(bounds)
+        yield from managed(bounds)
 
 
 def _made(arbiter: str, line: tuple[tuple[str, ...] | str, ...], bounds: Bounds) -> Scenario:

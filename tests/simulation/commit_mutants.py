@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tests.simulation.actors import Code
 from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.manifest import edits, versions
+from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.rows import STAGED, TRANSACTION, Row
+from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
 from tiltyard.versions.boundary import Boundary, Kept, Mark
 from tiltyard.versions.collecting import chosen_of
-from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.directory import DirectoryVersions, NewVersion
+from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.reading import Seat, branch_of
 
 
@@ -163,9 +170,88 @@ class RenewsUnseen(DirectoryVersions):
         return self._is_renewing or super()._holds(seat, branch)
 
 
+class NoHeadCheck(ManagedVersions):
+    """Rule: a version that is a row comes right after the last one."""
+
+    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
+        return _with_edit(self, wanted, _add_anywhere)
+
+
+class NoGuardAInRows(ManagedVersions):
+    """Rule: the commit of a row looks at the boundary in the row of its table."""
+
+    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
+        return _with_edit(self, wanted, lambda each: versions.add(replace(each, base=2**63)))
+
+
+def _with_edit(
+    self: ManagedVersions, wanted: Sequence[NewVersion], edit: Callable[[Proposal], Edit]
+) -> list[VersionFile]:
+    proposed = [self._proposal(each) for each in wanted]
+    rows = self._manifest.submit(edits.all_of([edit(each) for each, _ in proposed])).answer
+    return [
+        self._finished(each, row, body) for (each, body), row in zip(proposed, rows, strict=True)
+    ]
+
+
+def _add_anywhere(wanted: Proposal) -> Edit:
+    def edit(draft: Draft) -> Change:
+        row = versions.require_managed(draft, wanted.table, wanted.location)
+        taken = draft.version_row(row.object_id, wanted.file.version)
+        about = {TRANSACTION: wanted.transaction, STAGED: wanted.staged}
+        added = versions.row_of(row.object_id, wanted.file, **about)
+        return Change(remove=(taken.object_id,) if taken else (), add=(added,), answer=added)
+
+    return edit
+
+
+class DeletesFilesFirst(ManagedVersions):
+    """Rule: the rows of versions go before their files."""
+
+    def delete(
+        self,
+        owner: Row,
+        snapshot: Snapshot,
+        ranges: Sequence[tuple[int, int]],
+        *,
+        ignore_missing: bool = True,
+    ) -> Sequence[int]:
+        last = max(end for _, end in ranges)
+        numbers = {n for n in snapshot.version_numbers(owner.object_id) if n <= last}
+        location = owner.location or ""
+        self._manifest.submit(versions.raise_boundary(owner.id, location, max(numbers)))
+        rows = ((n, snapshot.version_row(owner.object_id, n)) for n in sorted(numbers))
+        self._store.delete_many(versions.file_of(n, row).key for n, row in rows if row)
+        self._manifest.submit(versions.remove(owner.id, location, numbers))
+        return sorted(numbers)
+
+
+class CopiesBlindly(ManagedVersions):
+    """Rule: whoever copies a version looks afterwards whether its row is still there."""
+
+    def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
+        self._store.put(file.key, body, durable=False)
+        self._store.delete(row.metadata[STAGED])
+        self._remember(file.key)
+
+
+class CommitsOneByOne(ManagedVersions):
+    """Rule: a commit to several tables is one commit of the manifest."""
+
+    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
+        return [super(CommitsOneByOne, self).create_all([each])[0] for each in wanted]
+
+
+class TrustsTheDirectory(DirectoryVersions):
+    """Rule: a commit as a file counts only if the versions of its table are still files."""
+
+    def _guard_table(self, seat: Seat, branch: str | None) -> None:
+        """Nothing."""
+
+
 def _mutant(
     name: str,
-    kind: type[DirectoryVersions],
+    kind: type[DirectoryVersions | ManagedVersions],
     start: str,
     *actors: str,
     arbiter: str = "versions",
@@ -174,10 +260,23 @@ def _mutant(
 ) -> Mutant:
     split = tuple(tuple(each.split("+")) for each in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
+    if issubclass(kind, ManagedVersions):
+        return Mutant(name, Code(managed=kind), scenario)
     return Mutant(name, Code(versions=kind), scenario)
 
 
+def _managed(
+    name: str,
+    kind: type[DirectoryVersions | ManagedVersions],
+    start: str,
+    *actors: str,
+    switches: int | None = None,
+) -> Mutant:
+    return _mutant(name, kind, start, *actors, arbiter="managed versions", switches=switches)
+
+
 _THREE = "create+append+append"
+_ROWS = f"{_THREE}+manage"
 COMMIT_MUTANTS = [
     _mutant("no guard A", NoGuardA, "create", "update", "update+append+collect"),
     _mutant("no guard B", NoGuardB, "create", "append", "append+append+collect"),
@@ -211,4 +310,17 @@ COMMIT_MUTANTS = [
         "append",
         "append+append+delete2+drop+purge",
     ),
+    _managed("no check of the head", NoHeadCheck, _ROWS, "append", "append"),
+    _managed(
+        "no guard A in rows",
+        NoGuardAInRows,
+        "create+manage",
+        "update",
+        "update+append+collect",
+        switches=1,
+    ),
+    _managed("deletes files first", DeletesFilesFirst, _ROWS, "collect"),
+    _managed("copies blindly", CopiesBlindly, _ROWS, "append", "append+collect"),
+    _managed("commits one by one", CommitsOneByOne, "create+create_other+manage_both", "batch"),
+    _managed("trusts the directory", TrustsTheDirectory, "create+append", "append", "manage"),
 ]

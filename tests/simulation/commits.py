@@ -26,38 +26,60 @@ from tests.simulation.actors import (
     Verb,
 )
 from tests.simulation.process import Ask, Build
-from tests.simulation.views import TABLE
+from tests.simulation.views import OTHER, TABLE
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import Catalog, Table
+from tiltyard.catalog.base import Catalog, CreateMode, Table
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError, translate
 from tiltyard.store import Ambiguous, NotThere
 from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.reading import branch_of
 from tiltyard.versions.references import referred
+from tiltyard.versions.room import TableVersions
 
 UPDATE = "update"
 APPEND = "append"
 BRANCH = "side"
+# What the name of a commit to two tables has in it.
+BOTH = "-b07b-"
 # How often Lance takes the next number after another was first.
 TRIES = 2
 
 
 class CommitKit(Kit):
-    """What an actor needs who commits. `marked` tables lie at a V1 location."""
+    """What an actor needs who commits. `marked` tables lie at a V1 location; the versions of others
+    may be rows, and are then asked for in the room for both."""
 
-    def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool) -> None:
+    def __init__(
+        self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool, managed: bool
+    ) -> None:
         super().__init__(letter, ask, code, skew_ms)
         self.catalog: Catalog = self.directory if marked else self.manifest
         self.versions = code.versions(self.store, self.world, self.catalog, NO_WAIT)
+        self.room = TableVersions(self.store, self.world, self.catalog, self.manifest, NO_WAIT)
+        self.room.rows = code.managed(self.store, self.world, self.manifest)
+        self.room._files = self.versions
         self.is_marked = marked
+        self.is_managed = managed
 
     def location(self) -> str:
         return LOCATION if self.is_marked else self.catalog.find((TABLE,)).location
 
+    def latest(self, location: str) -> VersionFile | None:
+        if self.is_managed:
+            return self.room.latest((TABLE,))
+        return version_files.latest(self.store, location)
+
+    def listed(self, location: str) -> Mapping[int, str]:
+        if self.is_managed:
+            return {each.version: each.key for each in self.room.visible((TABLE,))}
+        return {each.version: each.key for each in version_files.every(self.store, location)}
+
     def memory(self) -> Hashable:
         known = {key: each._known for key, each in self.versions._boundaries.items()}
-        return (self.tokens.used, tuple(sorted(known.items())))
+        complete = tuple(self.room.rows._complete) if self.room.rows else ()
+        return (self.tokens.used, tuple(sorted(known.items())), complete)
 
 
 # -- committing
@@ -70,7 +92,7 @@ def _uuid(token: str) -> str:
 
 def _commit(kit: CommitKit, kind: str, branch: str | None = None) -> str:
     location = branch_of(kit.location(), branch)
-    opened = version_files.latest(kit.store, location)
+    opened = kit.latest(location)
     if opened is None:
         raise ConcurrentModificationError("there is no version to build on")
     read = _manifest(kit, opened.key)
@@ -90,7 +112,7 @@ def _commit(kit: CommitKit, kind: str, branch: str | None = None) -> str:
 def _try(
     kit: CommitKit, kind: str, branch: str | None, location: str, base: int, read: dict[str, Any]
 ) -> str:
-    found = {each.version: each.key for each in version_files.every(kit.store, location)}
+    found = kit.listed(location)
     newest = read
     for version in range(base + 1, max(found, default=base) + 1):
         between = _manifest(kit, found[version]) if version in found else None
@@ -117,8 +139,37 @@ def _publish(
     staged = f"{version_files.key_of(location, version)}-{uuid}"
     kit.store.put(staged, json.dumps(body, separators=(",", ":")).encode())
     new = NewVersion((TABLE,), version, staged, branch=branch)
-    kit.versions.create(new)
+    (kit.room if kit.is_managed else kit.versions).create(new)
     return uuid
+
+
+def _batch(kit: CommitKit) -> str:
+    """An append to two tables at once."""
+    uuid = _uuid(kit.world.token(6)).replace("-0000-", BOTH, 1)
+    wanted = []
+    for name in (TABLE, OTHER):
+        opened = kit.room.latest((name,))
+        read = _manifest(kit, opened.key) if opened else None
+        if opened is None or read is None:
+            raise ConcurrentModificationError("there is no version to build on")
+        location = opened.key.partition("/")[0]
+        body = {
+            **read,
+            "kind": APPEND,
+            "transaction": f"{opened.version}-{uuid}.txn",
+            "rows": [*read.get("rows", []), uuid],
+        }
+        staged = f"{version_files.key_of(location, opened.version + 1)}-{uuid}"
+        kit.store.put(staged, json.dumps(body, separators=(",", ":")).encode())
+        wanted.append(NewVersion((name,), opened.version + 1, staged))
+    kit.room.create_all(wanted)
+    return uuid
+
+
+def _manage(kit: CommitKit, *tables: str) -> int:
+    """Make rows of the versions of tables."""
+    found = [kit.catalog.find((name,)) for name in tables]
+    return sum(each.added for each in kit.room.management.bring_in(found))
 
 
 def _manifest(kit: CommitKit, key: str) -> dict[str, Any] | None:
@@ -135,12 +186,13 @@ def _manifest(kit: CommitKit, key: str) -> dict[str, Any] | None:
 def _collect(kit: CommitKit, branch: str | None = None) -> list[int]:
     """All but the latest, and what is referred to."""
     location = branch_of(kit.location(), branch)
-    newest = version_files.latest(kit.store, location)
+    newest = kit.latest(location)
     last = newest.version - 1 if newest else 0
     needed = sorted(each for each in referred(kit.store, kit.location(), branch) if each <= last)
     edges = [0, *needed, last + 1]
     ranges = [(low + 1, high - 1) for low, high in pairwise(edges) if low + 1 < high]
-    return list(kit.versions.delete((TABLE,), ranges, branch=branch)) if ranges else []
+    room = kit.room if kit.is_managed else kit.versions
+    return list(room.delete((TABLE,), ranges, branch=branch)) if ranges else []
 
 
 def _delete(kit: CommitKit, first: int, last: int) -> list[int]:
@@ -216,7 +268,7 @@ _OURS: Mapping[str, Callable[[CommitKit], object]] = {
     "delete3": lambda kit: _delete(kit, 3, 3),
     "delete12": lambda kit: _delete(kit, 1, 2),
     "delete_head": _delete_head,
-    "scrub": lambda kit: list(kit.versions.scrub((TABLE,))),
+    "scrub": lambda kit: list((kit.room if kit.is_managed else kit.versions).scrub((TABLE,))),
     "tag1": lambda kit: _tag(kit, 1),
     "tag2": lambda kit: _tag(kit, 2),
     "branch": _branch,
@@ -237,6 +289,18 @@ ROW_COMMIT_VERBS: dict[str, Verb] = {
 }
 
 
+MANAGED_COMMIT_VERBS: dict[str, Verb] = {
+    **ROW_COMMIT_VERBS,
+    "manage": _plainly(lambda kit: _manage(kit, TABLE)),
+    "manage_both": _plainly(lambda kit: _manage(kit, TABLE, OTHER)),
+    "batch": _plainly(_batch),
+    "read": _plainly(lambda kit: kit.latest("")),
+    "create_other": lambda kit: (
+        kit.creation.create((OTHER,), kit.letter, CreateMode.CREATE, {}).version
+    ),
+}
+
+
 class CommitScript(Script):
     """An actor that knows boundaries, and remembers what it has read of them."""
 
@@ -251,9 +315,9 @@ class CommitScript(Script):
 def build(
     letter: str, verbs: tuple[str, ...], table: dict[str, Verb], code: Code, skew_ms: int
 ) -> Build:
-    marked = table is MARKED_COMMIT_VERBS
+    marked, managed = table is MARKED_COMMIT_VERBS, table is MANAGED_COMMIT_VERBS
     return lambda ask: CommitScript(
-        CommitKit(letter, ask, code, skew_ms, marked), [table[verb] for verb in verbs]
+        CommitKit(letter, ask, code, skew_ms, marked, managed), [table[verb] for verb in verbs]
     )
 
 

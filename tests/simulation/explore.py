@@ -20,6 +20,7 @@ from tests.simulation.search import Choice, Machine, State
 from tests.simulation.settle import Settler, settler_of
 from tiltyard.lifecycle import markers, revival
 from tiltyard.store import Retry, settle
+from tiltyard.versions import management
 
 
 @dataclass
@@ -42,6 +43,19 @@ class Found:
         return self.complete and self.violation is None
 
 
+class _OneByOne:
+    """A pool without threads: the scheduler's actors are no threads either."""
+
+    def __init__(self, threads: int) -> None:
+        self.map = map
+
+    def __enter__(self) -> _OneByOne:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was started."""
+
+
 @contextmanager
 def no_waiting(tries: int = 2) -> Iterator[None]:
     """Doubts are settled at once, for time is the scheduler's. How often an operation starts over
@@ -51,6 +65,8 @@ def no_waiting(tries: int = 2) -> Iterator[None]:
         mock.patch.object(logging.getLogger("tiltyard.versions.boundary"), "disabled", True),
         mock.patch.object(logging.getLogger("tiltyard.versions.reading"), "disabled", True),
         mock.patch.object(settle, "Retry", quick),
+        mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
+        mock.patch.object(logging.getLogger("tiltyard.versions.managed"), "disabled", True),
         mock.patch.object(revival, "TRIES", tries),
         mock.patch.object(markers, "TRIES", tries),
     ):

@@ -34,6 +34,9 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.store import Retry
 from tiltyard.versions.boundary import Boundary
 from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
+from tiltyard.versions.management import Management
+from tiltyard.versions.room import TableVersions
 from tiltyard.world import World
 
 # What an actor is made of: the same objects for its whole life, without a memory of their own. The
@@ -57,6 +60,9 @@ _PARTS = (
     Retry,
     World,
     DirectoryVersions,
+    ManagedVersions,
+    Management,
+    TableVersions,
 )
 
 

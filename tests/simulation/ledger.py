@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tests.simulation import views
-from tests.simulation.commits import BRANCH, is_staged
+from tests.simulation.commits import BOTH, BRANCH, is_staged
 from tests.simulation.oracle import Violation
 from tests.simulation.process import Finished
 from tests.simulation.register import rows_of
@@ -24,14 +24,26 @@ from tests.simulation.requests import Objects
 from tests.simulation.specs import Op
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.manifest.rows import PURGING, STATE
+from tiltyard.catalog.manifest.rows import (
+    BOUNDARY,
+    MANAGED,
+    MANIFEST_PATH,
+    PURGING,
+    STAGED,
+    STATE,
+    VERSIONS,
+    Row,
+)
 from tiltyard.store import Entry
 from tiltyard.versions.boundary import CLOSED
 
-COMMITS = ("append", "update", "branch_append", "branch_update")
+COMMITS = ("append", "update", "branch_append", "branch_update", "batch")
 TAGS = ("tag1", "tag2")
 # Which versions a collector chooses, if not all but the latest.
-CHOICES = {"delete2": (2,), "delete3": (3,), "delete12": (1, 2)}
+CHOICES: dict[str, tuple[int, ...]] = {"delete2": (2,), "delete3": (3,), "delete12": (1, 2)}
+# Whoever makes rows of versions chooses none, but a collector may leave it to others to tidy up.
+MANAGERS = frozenset(["manage", "manage_both"])
+CHOICES |= dict.fromkeys(MANAGERS, ())
 COLLECTORS = frozenset(["collect", "branch_collect", "delete_head", *CHOICES])
 # While it is being purged or made anew nobody reads a table; `lifecycle` has its own judge.
 _READABLE = ("live", "deleted", "held")
@@ -43,6 +55,9 @@ class Version(NamedTuple):
     commit: str
     lineage: tuple[str, ...]
     holds: frozenset[str]
+
+
+BROKEN = Version("broken", (), frozenset())
 
 
 class Line(NamedTuple):
@@ -69,6 +84,7 @@ class Books(NamedTuple):
     branch: Line
     tags: Mapping[str, int]
     fork: int | None = None  # where the branch begins
+    other: Line | None = None  # another table, if there is one
 
     def line(self, verb: str) -> Line:
         return self.branch if verb.startswith("branch") else self.main
@@ -116,9 +132,13 @@ class Bookkeeper:
         return self
 
     def view(self, objects: Objects) -> Frozen:
-        location, kind = self._table(objects)
+        row, location, kind = self._table(objects)
         if location is None:
             return Frozen(Books(kind, _EMPTY, _EMPTY, {}))
+        other = rows_of(objects).get(views.OTHER)
+        if row is not None and row.metadata.get(VERSIONS) == MANAGED:
+            twin = _managed(objects, other) if other else _EMPTY
+            return Frozen(Books(kind, _managed(objects, row), _EMPTY, {}, None, twin))
         side = f"{location}/{names.BRANCHES_DIRECTORY}/{BRANCH}"
         folder = f"{location}/{names.REFERENCES_DIRECTORY}/tags/"
         tags = {
@@ -130,16 +150,16 @@ class Bookkeeper:
         fork = int(json.loads(begun)["parentVersion"]) if begun else None
         return Frozen(Books(kind, _line(objects, location), _line(objects, side), tags, fork))
 
-    def _table(self, objects: Objects) -> tuple[str | None, str]:
+    def _table(self, objects: Objects) -> tuple[Row | None, str | None, str]:
         if self._marked:
-            return names.table_directory(views.TABLE), views.state_of(objects)
+            return None, names.table_directory(views.TABLE), views.state_of(objects)
         rows = rows_of(objects)
         if views.TABLE in rows:
-            return rows[views.TABLE].location, "live"
+            return rows[views.TABLE], rows[views.TABLE].location, "live"
         for row in rows.values():
             if row.metadata.get(STATE) not in (None, PURGING):
-                return row.location, "deleted"
-        return None, "gone"
+                return row, row.location, "deleted"
+        return None, None, "gone"
 
     def start(self, view: Frozen) -> Ledger:
         """What was there before was acknowledged, too."""
@@ -163,7 +183,8 @@ class Bookkeeper:
                 return Violation("untyped", f"{op} left with {end.detail}")
             if op.verb == "replace":
                 ledger = replace(ledger, commits=frozenset(), tags=frozenset())
-            ledger = replace(ledger, open=ledger.open - {op})
+            if end.verdict != "unknown":  # else it may still happen
+                ledger = replace(ledger, open=ledger.open - {op})
             if end.verdict != "ok" or ledger.is_void:
                 continue
             noted = _noted(ledger, op, end, books)
@@ -173,6 +194,11 @@ class Bookkeeper:
         if ledger.is_void or any(each.verb == "replace" for each in ledger.open):
             return ledger
         ledger = _of_this_table(ledger, books)
+        if books.other is not None and _half(books.main, books.other):
+            return Violation("half", "one of two tables has a commit that is for both")
+        is_over = not (ledger.open or ledger.collectors & MANAGERS)
+        if is_over and min(books.main.retained, default=0) < 0:
+            return Violation("left", f"files without rows: {set(books.main.retained)}")
         return self._audited(ledger, books) or _out_of_sight(ledger, books) or ledger
 
     def _audited(self, ledger: Ledger, books: Books) -> Violation | None:
@@ -207,6 +233,7 @@ class Frozen:
             _flat(books.branch),
             tuple(sorted(books.tags.items())),
             books.fork,
+            _flat(books.other or _EMPTY),
         )
         self._hash = hash(self._key)
 
@@ -247,6 +274,28 @@ def _line(objects: Objects, location: str) -> Line:
     retained = objects.get(f"{stem}{middle}.retained")
     kept = json.loads(retained)["versions"] if retained else ()
     return Line(dict(sorted(found.items())), boundary, frozenset(kept), incarnation - 1)
+
+
+def _managed(objects: Objects, owner: Row) -> Line:
+    """Versions that are rows: what their files hold, or the staged ones as long as those are there.
+
+    Files behind the boundary that have no row are noted under their numbers, below zero.
+    """
+    found: dict[int, Version] = {}
+    start = owner.object_id + names.DELIMITER
+    for key, row in rows_of(objects).items():
+        if row.is_version and key.startswith(start):
+            staged, final = row.metadata.get(STAGED, ""), row.metadata[MANIFEST_PATH]
+            body = objects.get(staged) or objects.get(final)
+            found[int(key.removeprefix(start))] = _decoded(body) if body else BROKEN
+    boundary = int(owner.metadata.get(BOUNDARY, "0"))
+    numbers = frozenset(found)
+    strays = frozenset(
+        -number
+        for number in _line(objects, owner.location or "").versions
+        if number <= boundary and number not in numbers
+    )
+    return Line(dict(sorted(found.items())), boundary, numbers | strays)
 
 
 @lru_cache(maxsize=100_000)
@@ -316,6 +365,13 @@ def _of_this_table(ledger: Ledger, books: Books) -> Ledger:
         commits=frozenset(each for each in ledger.commits if each.version.lineage == lineage),
         tags=frozenset(each for each in ledger.tags if each[2].lineage == lineage),
     )
+
+
+def _half(main: Line, other: Line) -> bool:
+    """Whether a commit to two tables is in one of them alone."""
+    if main.newest is None or other.newest is None:
+        return False
+    return any(BOTH in each for each in main.newest.holds ^ other.newest.holds)
 
 
 def _out_of_sight(ledger: Ledger, books: Books) -> Violation | None:

@@ -8,7 +8,12 @@ from functools import lru_cache
 
 from tests.simulation import actors, commits
 from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code
-from tests.simulation.commits import MARKED_COMMIT_VERBS, ROW_COMMIT_VERBS, is_quiet
+from tests.simulation.commits import (
+    MANAGED_COMMIT_VERBS,
+    MARKED_COMMIT_VERBS,
+    ROW_COMMIT_VERBS,
+    is_quiet,
+)
 from tests.simulation.ledger import Bookkeeper
 from tests.simulation.oracle import Oracle
 from tests.simulation.process import Finished, Process
@@ -19,7 +24,11 @@ from tests.simulation.specs import MarkerSpec, Op, RowsSpec, Spec
 LETTERS = "abcdefgh"
 BEFORE = "opqrstuvw"
 PLAIN = Code()
-COMMITS = {"versions": MARKED_COMMIT_VERBS, "versions of a row": ROW_COMMIT_VERBS}
+COMMITS = {
+    "versions": MARKED_COMMIT_VERBS,
+    "versions of a row": ROW_COMMIT_VERBS,
+    "managed versions": MANAGED_COMMIT_VERBS,
+}
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,7 @@ def machine(
         for at, verbs in enumerate(scenario.actors)
     ]
     oracle = _judge(scenario.arbiter, checks_versions)
-    quiet = is_quiet if scenario.arbiter in COMMITS else None
+    is_files = scenario.arbiter in ("versions", "versions of a row")
+    quiet = is_quiet if is_files else None
     objects = _begun(scenario.arbiter, scenario.start, code)
     return Machine(processes, ops, oracle, objects, scenario.bounds, quiet)

@@ -240,7 +240,7 @@ class Machine:
     def _can_fail(self, at: int, node: Node) -> bool:
         # An unaware client may destroy what it likes anyway; twice is no worse.
         assert node.request is not None
-        if self._ops[at][node.at].verb == "peer":
+        if self._ops[at][node.at].verb in ("peer", "replace"):
             return False
         return self.bounds.everywhere or not (_is_data(node.request) or _is_nested(node.request))
 

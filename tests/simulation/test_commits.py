@@ -15,7 +15,7 @@ from tests.simulation.search import Bounds
 from tests.simulation.trace import steps
 
 # What a search of a few seconds can afford; the report goes further.
-FEW = 400
+FEW = 250
 
 # Guard A prevents a lost update, Guard B a false success, Guard C a commit to a purged table.
 LOSSES = {
@@ -45,11 +45,15 @@ def _must_hold(scenarios: Iterator[Scenario], most_states: int) -> int:
 
 def test_no_two_of_writers_collectors_and_taggers_lose_anything() -> None:
     pairs = commit_catalogue.pairs(faults=0, arbiters=[commit_catalogue.MARKED])
-    assert _must_hold(pairs, FEW) > 5_000
+    assert _must_hold(pairs, FEW) > 4_000
 
 
 def test_no_writer_that_stalls_loses_anything() -> None:
-    assert _must_hold(commit_catalogue.stalled(Bounds(1, switches=1)), FEW) > 5_000
+    assert _must_hold(commit_catalogue.stalled(Bounds(1, switches=1)), FEW) > 4_000
+
+
+def test_no_versions_that_are_rows_are_lost() -> None:
+    assert _must_hold(commit_catalogue.managed(Bounds(0, switches=2)), FEW) > 2_000
 
 
 def test_no_table_that_others_replace_stops_anyone() -> None:
@@ -68,7 +72,7 @@ def test_a_guard_left_out_is_found_out(mutant: Mutant) -> None:
     """What is found has to be a loss, not its cause."""
     found = explore(mutant.scenario, mutant.code, settles=False, checks_versions=False)
     assert found.violation is not None
-    assert found.violation.kind in ("lost", "false")
+    assert found.violation.kind in ("lost", "false", "half", "left")
     assert LOSSES.get(mutant.name, "") in f"{found.violation.kind}: {found.violation.text}"
 
 

@@ -83,7 +83,7 @@ class ManagedVersions:
         ]
 
     def _proposal(self, new: NewVersion) -> tuple[Proposal, bytes]:
-        row = self._manifest.known_row(new.table) or self._row(new.table)
+        row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))

@@ -215,7 +215,7 @@ class ManifestCatalog:
 
     def latest(self, table: Table) -> VersionFile | None:
         """No request for a table whose versions are rows, one for another."""
-        row = self.known_row(table.id) if table.managed else None
+        row = self.known().get(names.object_id(table.id)) if table.managed else None
         if row is None or row.metadata.get(VERSIONS) != MANAGED:
             return version_files.latest(self._store, table.location)
         snapshot = self._table.known()
@@ -328,7 +328,7 @@ class ManifestCatalog:
 
     def known_row(self, table: TableId) -> Row | None:
         """The row of a table as it was read last. No request."""
-        return self._table.known().get(names.object_id(table))
+        return self._table.last_read()[0].get(names.object_id(table))
 
     def manage_versions(self) -> None:
         """Note that versions of tables are to be rows. No request if that is known."""
