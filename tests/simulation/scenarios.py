@@ -51,9 +51,10 @@ def spec_of(arbiter: str) -> Spec:
     return MarkerSpec() if arbiter == "marker" else RowsSpec()
 
 
-def _judge(arbiter: str, checks_versions: bool) -> Judge:
+def _judge(arbiter: str, checks_versions: bool, faults: int) -> Judge:
     if arbiter in COMMITS:
-        return Bookkeeper(COMMITS[arbiter] is MARKED_COMMIT_VERBS, strict=checks_versions)
+        marked = COMMITS[arbiter] is MARKED_COMMIT_VERBS
+        return Bookkeeper(marked, strict=checks_versions, tidy=not faults)
     return Oracle(spec_of(arbiter), checks_versions=checks_versions)
 
 
@@ -107,7 +108,7 @@ def machine(
         [Op(LETTERS[at], position, verb) for position, verb in enumerate(verbs)]
         for at, verbs in enumerate(scenario.actors)
     ]
-    oracle = _judge(scenario.arbiter, checks_versions)
+    oracle = _judge(scenario.arbiter, checks_versions, scenario.bounds.faults)
     is_files = scenario.arbiter in ("versions", "versions of a row")
     quiet = is_quiet if is_files else None
     objects = _begun(scenario.arbiter, scenario.start, code)
