@@ -29,6 +29,7 @@ from tests.behaviours.modes import COMPATIBILITY, V1, V2, every_mode
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk, status, trash
 from tests.kit.stores import Crash, Fault, FaultyStore
+from tests.lifecycle.slow import slow_to_find_versions
 from tiltyard import DirectoryNamespace
 
 MARKER = "people.deleted"
@@ -185,8 +186,7 @@ def test_a_cascade_looks_again_if_a_table_comes_or_goes_meanwhile(
         create(catalog, "prod", "plants")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._lives._store = store
+    store = slow_to_find_versions(client)
     store.plan(
         Fault.STALL_AFTER,
         verb="first",

@@ -13,6 +13,7 @@ from tests.behaviours.modes import with_directory_listing
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, status
 from tests.kit.stores import Fault, FaultyStore
+from tests.lifecycle.slow import slow_to_find_versions
 from tiltyard import DirectoryNamespace
 
 pytestmark = on_disk
@@ -31,9 +32,7 @@ def _purge(catalog: DirectoryNamespace) -> None:
 def slow(reopen: Reopen) -> tuple[DirectoryNamespace, FaultyStore]:
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._creation._store = store
-    return client, store
+    return client, slow_to_find_versions(client)
 
 
 @pytest.mark.parametrize("meanwhile", [_drop, _purge], ids=["dropped", "purged"])
