@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -156,7 +157,7 @@ class ManifestTable:
         fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
         missing = {key: each for key, each in fragments.items() if key not in known}
         if missing:
-            rows = dataset.scanner(fragments=list(missing.values())).to_table()
+            rows = _rows(dataset.scanner(fragments=list(missing.values())))
             start = 0
             for key, fragment in missing.items():
                 size = fragment.count_rows()
@@ -266,6 +267,13 @@ class ManifestTable:
                 self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
             except FAILURES as error:
                 log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
+
+
+def _rows(scanner: lance.LanceScanner) -> pa.Table:
+    """Read in a thread of its own: Lance may be asking us from one of its threads, about a commit
+    under way, and there a read of Lance's ends the whole process."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(scanner.to_table).result()
 
 
 def _metadata_of(state: _State) -> dict[str, str]:
