@@ -1,0 +1,77 @@
+"""Operations that keep tables and the catalog in shape."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tiltyard import names
+from tiltyard.maintenance import fleet
+from tiltyard.maintenance.fleet import Progress
+from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
+from tiltyard.names import TableId
+from tiltyard.namespace.requests import says
+from tiltyard.namespace.rooms import Rooms
+from tiltyard.store import Retry
+
+
+class MaintenanceOperations(Rooms):
+    """Optimizing tables and cleaning up their old versions."""
+
+    @functools.cached_property
+    def _ground(self) -> Ground:
+        return Ground(
+            self._store,
+            self._lance,
+            self._catalog,
+            self._versions,
+            self._settings,
+            self._world,
+            Retry(attempts=10),
+        )
+
+    @says("optimize table")
+    def optimize_table(
+        self, id: Sequence[str], *, options: OptimizeOptions | None = None
+    ) -> Optimized:
+        """Join small files of a table, drop rows that are only marked as deleted, and bring new
+        rows into its indexes. No row changes, and nothing is committed if there is nothing to do.
+
+        Others may write meanwhile; ConcurrentModificationError if they came first every time.
+        """
+        return Optimizer(self._ground, options).run(names.parse_table_id(id))
+
+    @says("optimize the tables of")
+    def optimize_all_tables(
+        self,
+        namespace: Sequence[str] | None = None,
+        *,
+        tables: Sequence[Sequence[str]] | None = None,
+        options: OptimizeOptions | None = None,
+        progress: Progress[Optimized] | None = None,
+    ) -> list[Optimized]:
+        """Optimize every table, or those of a namespace and below, or the given ones.
+
+        A table that fails has a row with its error. Several are worked on at once:
+        `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
+        """
+        optimizer = Optimizer(self._ground, options)
+        return fleet.run(
+            self._meant(namespace, tables),
+            optimizer.run,
+            lambda table, error: Optimized(names.dotted(table), error=error),
+            progress,
+            self._settings.secrets,
+        )
+
+    def _meant(
+        self, namespace: Sequence[str] | None, tables: Sequence[Sequence[str]] | None
+    ) -> list[TableId]:
+        """The tables that a call is about. NamespaceNotFoundError."""
+        if tables is not None:
+            return [names.parse_table_id(each) for each in tables]
+        inside = None if namespace is None else names.parse_namespace_id(namespace)
+        if inside:
+            self._catalog.describe_namespace(inside)
+        return fleet.tables_of(self._catalog.list_all_tables(), inside)
