@@ -202,9 +202,7 @@ class _Work:
 
 
 def _files_of(written: Sequence[RewriteResult]) -> set[str]:
-    return {
-        file.path for each in written for new in each.new_fragments for file in new.files
-    }
+    return {file.path for each in written for new in each.new_fragments for file in new.files}
 
 
 def _behind(dataset: lance.LanceDataset) -> list[str]:
