@@ -71,6 +71,9 @@ class TableVersions:
         if self._manifest is not None:
             self._manifest.read()
         together = [each for each in wanted if self._is_known_managed(each)]
+        for each in wanted:
+            if each not in together:
+                self._catalog.find(each.table)  # one that is not there stops all of them
         created: dict[NewVersion, VersionFile] = {}
         for _ in range(TRIES):
             rows = self._create_rows(together) if together else []

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,7 +27,7 @@ from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -157,7 +156,8 @@ class ManifestTable:
         fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
         missing = {key: each for key, each in fragments.items() if key not in known}
         if missing:
-            rows = _rows(dataset.scanner(fragments=list(missing.values())))
+            scanner = dataset.scanner(fragments=list(missing.values()))
+            rows = in_a_thread(scanner.to_table)
             start = 0
             for key, fragment in missing.items():
                 size = fragment.count_rows()
@@ -267,13 +267,6 @@ class ManifestTable:
                 self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
             except FAILURES as error:
                 log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
-
-
-def _rows(scanner: lance.LanceScanner) -> pa.Table:
-    """Read in a thread of its own: Lance may be asking us from one of its threads, about a commit
-    under way, and there a read of Lance's ends the whole process."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(scanner.to_table).result()
 
 
 def _metadata_of(state: _State) -> dict[str, str]:
