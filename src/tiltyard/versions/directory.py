@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from tiltyard import names
@@ -24,10 +25,11 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, Retry, Store, Tag, settle
+from tiltyard.versions import pins
 from tiltyard.versions.boundary import Boundary, Kept
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
-from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.versions.staged import read_staged, restored_by, transaction_of
 from tiltyard.world import World
 
 log = logging.getLogger(__name__)
@@ -96,17 +98,29 @@ class DirectoryVersions:
         except VersionBehindBoundaryError:
             self._refusals.note(location, new.version)
             raise
-        try:
-            settle.put_new(self._store, key, body)
-        except AlreadyThere as taken:
-            raise ConcurrentModificationError(
-                f"version {new.version} of table {names.display(new.table)} is another's",
-                hint="rebase onto it and commit again",
-            ) from taken
+        with self._keeping(boundary, location, restored_by(body)):
+            try:
+                settle.put_new(self._store, key, body)
+            except AlreadyThere as taken:
+                raise ConcurrentModificationError(
+                    f"version {new.version} of table {names.display(new.table)} is another's",
+                    hint="rebase onto it and commit again",
+                ) from taken
         self._guard_number(boundary, new.version, key, body)
         self._guard_table(new, seat)
         self._store.delete(new.staged)
         return VersionFile(new.version, key, len(body))
+
+    def _keeping(
+        self, boundary: Boundary, location: str, restored: int | None
+    ) -> AbstractContextManager[None]:
+        """What a version that is restored refers to has to be there still when that is a version
+        again; of all others the latest tells."""
+        if restored is None:
+            return nullcontext()
+        return pins.pinned(
+            self._store, self._world, location, restored, lambda each: boundary.kept().shows(each)
+        )
 
     def _guard_base(self, boundary: Boundary, base: int) -> None:
         """Guard A: Lance does not notice that versions it should check for conflicts are gone."""
