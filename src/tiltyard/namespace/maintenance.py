@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from tiltyard import names
 from tiltyard.maintenance import fleet
+from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
+from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
@@ -61,6 +63,42 @@ class MaintenanceOperations(Rooms):
             self._meant(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
+            progress,
+            self._settings.secrets,
+        )
+
+    @says("clean up table")
+    def cleanup_table(
+        self, id: Sequence[str], policy: CleanupPolicy, *, dry_run: bool = False
+    ) -> Cleaned:
+        """Delete old versions of a table as the policy says, and the files that only they had.
+
+        Never the latest version, nor one that a tag, a branch or a restore under way refers to.
+        Safe to break off and to repeat: the next run goes on.
+        """
+        cleaner = Cleaner(self._ground, policy)
+        work = cleaner.plan if dry_run else cleaner.run
+        return work(names.parse_table_id(id))
+
+    @says("clean up the tables of")
+    def cleanup_all_tables(
+        self,
+        policy: CleanupPolicy,
+        namespace: Sequence[str] | None = None,
+        *,
+        tables: Sequence[Sequence[str]] | None = None,
+        dry_run: bool = False,
+        progress: Progress[Cleaned] | None = None,
+    ) -> list[Cleaned]:
+        """Clean up every table, or those of a namespace and below, or the given ones.
+
+        A table that fails has a row with its error. Dropped tables are left as they are.
+        """
+        cleaner = Cleaner(self._ground, policy)
+        return fleet.run(
+            self._meant(namespace, tables),
+            cleaner.plan if dry_run else cleaner.run,
+            lambda table, error: Cleaned(names.dotted(table), error=error),
             progress,
             self._settings.secrets,
         )
