@@ -11,7 +11,7 @@ import pytest
 
 from tests.behaviours.calls import create
 from tests.kit.stores import Fault, FaultyStore
-from tests.maintenance.catalogs import Clock, Kind, files, ids, rows, to_change
+from tests.maintenance.catalogs import Clock, files, ids, rows, to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
@@ -82,18 +82,36 @@ def _requests(opened: DirectoryNamespace) -> FaultyStore:
 
 
 def test_whenever_a_clean_up_comes_between_the_table_is_whole(
+    replaced: DirectoryNamespace, reopen: Callable[[], DirectoryNamespace], tmp_path: Path
+) -> None:
+    race(replaced, reopen, tmp_path)
+
+
+def test_without_the_guard_it_would_not_be(
     replaced: DirectoryNamespace,
     reopen: Callable[[], DirectoryNamespace],
-    kind: Kind,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("directory", "managed"):
+        monkeypatch.setattr(f"tiltyard.versions.{module}.restored_by", lambda body: None)
+    with pytest.raises(FAILURES, match=r"(?i)not found"):
+        race(replaced, reopen, tmp_path)
+
+
+def race(
+    replaced: DirectoryNamespace, reopen: Callable[[], DirectoryNamespace], tmp_path: Path
 ) -> None:
     """The clean-up runs before each of the requests that a restore makes to the versions room."""
     at, outcomes = 0, set()
     while True:
-        for number in range(200 + at, 203 + at):
-            to_change(replaced, "people").insert(rows(number))
+        dataset = to_change(replaced, "people")
+        dataset.insert(rows(*range(1000 + 20 * at, 1020 + 20 * at)))
+        victim = dataset.version
+        dataset.delete("true")
+        for number in range(200, 203):
+            dataset.insert(rows(number))
         before = ids(replaced.open_table(["people"]))
-        victim = min(each.version for each in replaced._versions.every(("people",)))
         other = reopen()
         store = _requests(other)
         plan = store.plan(
