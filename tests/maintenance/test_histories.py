@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -67,11 +68,12 @@ class Model:
         stay = {self.latest, *newest, *self.tags.values(), *self.bases.values()}
         if policy.keep_versions is None:
             stay = {self.latest, *self.tags.values(), *self.bases.values()}
-        oldest = max(min_age_ms, policy.older_than_ms)
+        following = dict(pairwise(sorted(self.versions)))
         gone = {
             each
-            for each in self.versions
-            if each not in stay and now_ms - self.made_ms[each] >= oldest
+            for each in self.versions.keys() - stay
+            if now_ms - self.made_ms[each] >= policy.older_than_ms
+            and now_ms - self.made_ms[following[each]] >= min_age_ms
         }
         for each in gone:
             del self.versions[each]

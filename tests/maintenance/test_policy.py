@@ -47,13 +47,15 @@ def test_what_something_refers_to_stays() -> None:
     assert going(aged(50, 40, 30, 20), 2, older_than="1h") == (1, 3)
 
 
-def test_young_versions_stay_whatever_the_policy() -> None:
-    assert going(aged(0.9, 0.5, 0.2, 0.1), keep_versions=3) == ()
-    assert going(aged(1.1, 0.5, 0.2, 0.1), keep_versions=3) == (1,)
+def test_what_was_the_latest_a_short_while_ago_stays_whatever_the_policy() -> None:
+    assert going(aged(90, 0.9, 0.5, 0.2), keep_versions=3) == ()
+    assert going(aged(90, 1.1, 0.5, 0.2), keep_versions=3) == (1,)
+    assert going(aged(90, 80, 0.9), older_than="1d") == (1,)
 
 
 def test_a_version_whose_age_nobody_knows_stays() -> None:
     assert going(aged(None, 40, 30), older_than="1h") == (2,)
+    assert going(aged(50, None, 40, 30), older_than="1h") == (3,)
 
 
 def test_the_reasons_are_told() -> None:

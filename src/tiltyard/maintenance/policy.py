@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError
@@ -23,8 +24,9 @@ class CleanupPolicy:
     `keep_versions`, and it is older than `older_than` ("7d", seconds, a timedelta).
 
     What nobody may lose stays in any case: the latest version, tagged ones, bases of branches, and
-    whatever is younger than `min_age` (the catalog's property `cleanup_min_age` if None). Less than
-    three versions, or a lower minimum age, have to be allowed.
+    whatever is younger than `min_age` (the catalog's property `cleanup_min_age` if None), counted
+    from when the next version came: until then all readers were on it. Less than three versions,
+    or a lower minimum age, have to be allowed.
     """
 
     keep_versions: int | None = None
@@ -101,17 +103,33 @@ def choose(
     """Decide over every version of a table, given what refers to some of them."""
     newest_first = sorted(versions, key=lambda each: each.version, reverse=True)
     kept: dict[int, str] = {}
+    next_ms: int | None = None
     for rank, each in enumerate(newest_first):
-        age_ms = None if each.modified_ms is None else now_ms - each.modified_ms
-        reason = _why_kept(rank, age_ms, referred.get(each.version), policy, min_age_ms)
+        ages = _Ages.of(each.modified_ms, next_ms, now_ms)
+        reason = _why_kept(rank, ages, referred.get(each.version), policy, min_age_ms)
         if reason is not None:
             kept[each.version] = reason
+        next_ms = each.modified_ms
     going = sorted(each.version for each in versions if each.version not in kept)
     return Choice(tuple(going), kept)
 
 
+class _Ages(NamedTuple):
+    """How long ago a version was made, and how long ago the one after it."""
+
+    made: int
+    superseded: int
+
+    @classmethod
+    def of(cls, made_ms: int | None, next_ms: int | None, now_ms: int) -> _Ages | None:
+        """None if nobody knows."""
+        return (
+            None if made_ms is None or next_ms is None else cls(now_ms - made_ms, now_ms - next_ms)
+        )
+
+
 def _why_kept(
-    rank: int, age_ms: int | None, reference: str | None, policy: CleanupPolicy, min_age_ms: int
+    rank: int, ages: _Ages | None, reference: str | None, policy: CleanupPolicy, min_age_ms: int
 ) -> str | None:
     if rank == 0:
         return "latest"
@@ -119,11 +137,11 @@ def _why_kept(
         return reference
     if policy.keep_versions is not None and rank < policy.keep_versions:
         return f"among the newest {policy.keep_versions}"
-    if age_ms is None:
+    if ages is None:
         return "of unknown age"
-    if age_ms < min_age_ms:
+    if ages.superseded < min_age_ms:
         return "too young"
-    if age_ms < policy.older_than_ms:
+    if ages.made < policy.older_than_ms:
         return "not old enough"
     return None
 

@@ -10,8 +10,9 @@ from tiltyard.maintenance import fleet
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
-from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.maintenance.policy import CleanupPolicy, Duration
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
@@ -102,6 +103,16 @@ class MaintenanceOperations(Rooms):
             progress,
             self._settings.secrets,
         )
+
+    @says("optimize the catalog")
+    def optimize_catalog(self, *, min_age: Duration = DEFAULT_MIN_AGE) -> CatalogOptimized:
+        """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
+        ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
+        """
+        if self._manifest is None:
+            return CatalogOptimized()
+        keeper = ManifestKeeper(self._ground, self._manifest_table, self._manifest_boundary)
+        return keeper.run(min_age)
 
     def _meant(
         self, namespace: Sequence[str] | None, tables: Sequence[Sequence[str]] | None
