@@ -147,7 +147,7 @@ class _Work:
                         self._row, files_before=files, bytes_before=size, warning=warning
                     )
                 self._fold_into_indexes(dataset)
-                self._compact(dataset)
+                dataset = self._compact(dataset)
         except (*FAILURES, TiltyardError) as error:
             ours = self._ground.access.explain(error, doing)
             overtaken = isinstance(ours, ConcurrentModificationError)
@@ -166,23 +166,28 @@ class _Work:
         dataset.optimize.optimize_indices(index_names=behind)
         self._row = replace(self._row, committed=True)
 
-    def _compact(self, dataset: lance.LanceDataset) -> None:
+    def _compact(self, dataset: lance.LanceDataset) -> lance.LanceDataset:
+        """The table as it is after that."""
         options = self._options.for_lance(dataset.config())
         plan = Compaction.plan(dataset, options)
         if not plan.num_tasks():
-            return
+            return dataset
         written: list[RewriteResult] = []
         for task in plan.tasks:
             written.append(task.execute(dataset))
             self._files = _files_of(written)
-        metrics = Compaction.commit(dataset, written, options)
+        dataset = _committed(dataset, written, options)
         self._files = set()
+        metrics = [each.metrics for each in written]
+        removed = sum(each.fragments_removed for each in metrics)
+        added = sum(each.fragments_added for each in metrics)
         self._row = replace(
             self._row,
             committed=True,
-            fragments_removed=self._row.fragments_removed + metrics.fragments_removed,
-            fragments_added=self._row.fragments_added + metrics.fragments_added,
+            fragments_removed=self._row.fragments_removed + removed,
+            fragments_added=self._row.fragments_added + added,
         )
+        return dataset
 
     def _discard(self, *, surely: bool) -> None:
         """Remove files of a compaction that was not committed. Only this one can have made them.
@@ -199,6 +204,28 @@ class _Work:
                 abandon(self._ground.access, store, location, self._base, self._files)
         except (*FAILURES, TiltyardError) as error:
             log.warning("%s: files of a compaction are left over: %s", location, error)
+
+
+def _committed(
+    dataset: lance.LanceDataset, written: Sequence[RewriteResult], options: CompactionOptions
+) -> lance.LanceDataset:
+    """Make what was written the next version.
+
+    Lance reserves numbers for the new fragments by a commit of its own first, because indexes have
+    to name them. Without an index the numbers can as well be given by the commit itself.
+    """
+    if dataset.describe_indices():
+        Compaction.commit(dataset, list(written), options)
+        return dataset
+    groups = [
+        lance.LanceOperation.RewriteGroup(
+            each.original_fragments,  # type: ignore[attr-defined] # its stub has another name
+            each.new_fragments,
+        )
+        for each in written
+    ]
+    operation = lance.LanceOperation.Rewrite(groups, [])
+    return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
 
 
 def _files_of(written: Sequence[RewriteResult]) -> set[str]:
