@@ -48,6 +48,8 @@ class Settings:
     max_staleness: float = 0.0
     table_version_tracking_enabled: bool = False
     default_ttl: float | None = 7 * 86400.0
+    # Ours alone: what a clean-up of versions never touches, however little it is told to keep.
+    cleanup_min_age: float = 3600.0
     actor: str = field(default_factory=_whoami)
     vend_input_storage_options: bool = False
     vend_input_storage_options_refresh_interval_millis: int | None = None
@@ -194,6 +196,7 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "max_staleness": _seconds,
     "table_version_tracking_enabled": _flag,
     "default_ttl": lambda name, value: duration(value, name),
+    "cleanup_min_age": _seconds,
     "actor": _text,
     "vend_input_storage_options": _flag,
     "vend_input_storage_options_refresh_interval_millis": _count,

@@ -10,7 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, data, failures, lives, migrate, ns, sql, table, trash, versions
+from tiltyard.cli import (
+    config,
+    data,
+    failures,
+    lives,
+    maintenance,
+    migrate,
+    ns,
+    sql,
+    table,
+    trash,
+    versions,
+)
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -40,6 +52,8 @@ app.add_typer(config.app, name="config")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
+verb(app, "optimize")(maintenance.optimize)
+verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
 data.add_to(table.app)
 lives.add_to(table.app)

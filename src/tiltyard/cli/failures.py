@@ -12,6 +12,8 @@ _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
     "purge_table": "tiltyard trash purge",
     "keep_newer": "--keep-newer",
+    "allow_below_recovery_floor": "--allow-below-recovery-floor",
+    "allow_young": "--allow-young",
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tiltyard.namespace.columns import ColumnOperations
 from tiltyard.namespace.indexes import IndexOperations
+from tiltyard.namespace.maintenance import MaintenanceOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.queries import QueryOperations
 from tiltyard.namespace.refs import ReferenceOperations
@@ -34,6 +35,7 @@ class DirectoryNamespace(
     ColumnOperations,
     IndexOperations,
     ReferenceOperations,
+    MaintenanceOperations,
 ):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 

@@ -26,10 +26,12 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.writing import Writing
+from tiltyard.maintenance.manifest import BOUNDARY
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
+from tiltyard.versions.boundary import Boundary
 from tiltyard.versions.client import CommitClient
 from tiltyard.versions.room import TableVersions
 from tiltyard.world import WORLD
@@ -97,8 +99,9 @@ class Rooms(api.LanceNamespace):
         retry = Retry(
             attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
         )
+        self._manifest_boundary = Boundary(self._store, BOUNDARY, self._world, Retry())
         table = self._manifest_table = ManifestTable(
-            self._store, self._lance, self._settings, retry
+            self._store, self._lance, self._settings, retry, self._manifest_boundary.check
         )
         committer = Committer(table, self._store, retry)
         return ManifestCatalog(self._store, table, committer, self._world)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.names import TableId
 from tiltyard.versions import answers
 from tiltyard.versions.answers import Versions
@@ -37,6 +37,12 @@ class CommitClient(api.LanceNamespace):
         self._lance = access
         self._root = root
         self._refusal: TiltyardError | None = None
+        self._in_doubt = False
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a commit got neither a clear yes nor a clear no, and may have landed."""
+        return self._in_doubt
 
     @property
     def table_id(self) -> TableId:
@@ -92,8 +98,14 @@ class CommitClient(api.LanceNamespace):
     def _noting(self, commit: Callable[[], Answer]) -> Answer:
         try:
             answer = commit()
-        except TiltyardError as refusal:
+        except ConcurrentModificationError as refusal:
             self._refusal = refusal
+            raise
+        except TiltyardError as refusal:
+            self._refusal, self._in_doubt = refusal, True
+            raise
+        except BaseException:
+            self._in_doubt = True
             raise
         self._refusal = None
         return answer

@@ -8,7 +8,7 @@ catalog (the table is still there). PROTOCOLS calls them the guards A, B and C.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,11 +19,11 @@ from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, settle
-from tiltyard.versions import tags
+from tiltyard.versions import pins, tags
 from tiltyard.versions.boundary import Boundary, Mark
 from tiltyard.versions.collecting import Collecting
 from tiltyard.versions.reading import Seat, branch_of, must_be_files
-from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.versions.staged import read_staged, restored_by, transaction_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,29 @@ class DirectoryVersions(Collecting):
         except ConcurrentModificationError:
             self._refusals.note(location, new.version)
             raise
-        try:
-            settle.put_new(self._store, key, body)
-        except AlreadyThere as taken:
-            raise ConcurrentModificationError(
-                f"version {new.version} of table {names.display(new.table)} is another's",
-                hint="rebase onto it and commit again",
-            ) from taken
+        with self._keeping(boundary, location, restored_by(body)):
+            try:
+                settle.put_new(self._store, key, body)
+            except AlreadyThere as taken:
+                raise ConcurrentModificationError(
+                    f"version {new.version} of table {names.display(new.table)} is another's",
+                    hint="rebase onto it and commit again",
+                ) from taken
         self._guard_number(boundary, before, new.version, key, body)
         self._guard_table(seat, new.branch)
         self._store.delete(new.staged)
         return VersionFile(new.version, key, len(body))
+
+    def _keeping(
+        self, boundary: Boundary, location: str, restored: int | None
+    ) -> AbstractContextManager[None]:
+        """What a version that is restored refers to has to be there still when that is a version
+        again; of all others the latest tells."""
+        if restored is None:
+            return nullcontext()
+        return pins.pinned(
+            self._store, self._world, location, restored, lambda each: boundary.kept().shows(each)
+        )
 
     def _guard_base(self, table: Table, branch: str | None, base: int) -> Mark:
         """Guard A: Lance does not notice that versions it should check for conflicts are gone."""

@@ -37,7 +37,7 @@ from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
-from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.versions.staged import read_staged, restored_by, transaction_of
 from tiltyard.world import World
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,10 @@ class ManagedVersions:
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         base, transaction = transaction_of(body, new.staged)
         file = VersionFile(new.version, key, len(body), self._world.now_ms())
-        return Proposal(new.table, location, file, base, transaction, new.staged), body
+        proposal = Proposal(
+            new.table, location, file, base, transaction, new.staged, restored_by(body)
+        )
+        return proposal, body
 
     def _finished(self, wanted: Proposal, row: Row, body: bytes) -> VersionFile:
         """Copy what is committed. Should this fail, whoever reads it does so."""
@@ -136,6 +139,13 @@ class ManagedVersions:
         return [
             versions.file_of(number, row) for number, row in found if not versions.is_hidden(row)
         ]
+
+    def every(self, owner: Row, snapshot: Snapshot) -> Sequence[VersionFile]:
+        """Every version that has a row, hidden ones too, oldest first, and each in its place."""
+        numbers = sorted(snapshot.version_numbers(owner.object_id))
+        found = [(each, self._version(snapshot, owner, each)) for each in numbers]
+        self._complete_all(owner.location or "", found)
+        return [versions.file_of(number, row) for number, row in found]
 
     def latest(self, owner: Row, snapshot: Snapshot) -> VersionFile | None:
         """The head, ready to be opened. At most one request."""

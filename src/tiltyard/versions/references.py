@@ -1,6 +1,6 @@
-"""What refers to a version by name: tags, and branches that begin at it.
+"""What refers to a version: tags, branches that begin at it, and who restores it just now.
 
-Lance keeps each as a small JSON file beside the table; they are read as such.
+Lance keeps tags and branches as small JSON files beside the table; they are read as such.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from urllib.parse import unquote
 from tiltyard import names
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.store import NotThere, Store
+from tiltyard.versions import pins
 
 
 def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
     """Versions of a branch (None: the main one) that something refers to, and what does.
 
-    Two requests, and one a tag or branch.
+    Three requests, and one a tag, branch or pin.
     """
     found: dict[int, str] = {}
 
@@ -30,6 +31,11 @@ def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
         if body.get("parentBranch") == branch:
             found[int(body["parentVersion"])] = f"branch '{name}'"
 
+    def pinned(name: str, body: dict[str, Any]) -> None:
+        found[pins.version_of(body)] = f"pin '{name}'"
+
+    own = location if branch is None else f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
+    _each(store, pins.folder(own), pinned)
     _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/tags", tagged)
     _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/branches", branched)
     return found

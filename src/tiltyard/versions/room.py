@@ -117,6 +117,15 @@ class TableVersions:
             lambda: self._files.visible(table, branch),
         )
 
+    def every(self, table: TableId) -> Sequence[VersionFile]:
+        """Every version that can be deleted or kept, also one that is hidden, oldest first."""
+        return self._ask(
+            table,
+            None,
+            lambda rows, owner, snapshot: rows.every(owner, snapshot),
+            lambda: self._files.visible(table),
+        )
+
     def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version."""
         return self._ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 
 from tiltyard import names
@@ -55,3 +56,61 @@ def _names(body: bytes) -> Iterator[re.Match[bytes]]:
         if match:
             yield match
         end = body.find(_SUFFIX, end)
+
+
+# Where the end of a manifest says that it begins, and fields of Lance's format: where the manifest
+# keeps the transaction that made it, and, in a transaction, the version that it restores.
+_FOOTER = struct.Struct("<qHH4s")
+_LENGTH = struct.Struct("<I")
+_TRANSACTION_SECTION = 23
+_RESTORE = 106
+_RESTORED_VERSION = 1
+
+
+def restored_by(body: bytes) -> int | None:
+    """The older version that a staged manifest brings back; None for every other change."""
+    try:
+        start, _, _, magic = _FOOTER.unpack_from(body, len(body) - _FOOTER.size)
+        if magic != b"LANC":
+            return None
+        section = dict(_fields(_message(body, start))).get(_TRANSACTION_SECTION)
+        if not isinstance(section, int):
+            return None
+        restore = dict(_fields(_message(body, section))).get(_RESTORE)
+        if not isinstance(restore, bytes):
+            return None
+        version = dict(_fields(restore)).get(_RESTORED_VERSION, 0)
+        return version if isinstance(version, int) else None
+    except (struct.error, IndexError, KeyError):
+        return None
+
+
+def _message(body: bytes, start: int) -> bytes:
+    (length,) = _LENGTH.unpack_from(body, start)
+    begin = start + _LENGTH.size
+    return body[begin : begin + length]
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message in the wire format of Protocol Buffers."""
+    at = 0
+    while at < len(message):
+        key, at = _number(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _number(message, at)
+            yield key >> 3, value
+            continue
+        size, at = _number(message, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at

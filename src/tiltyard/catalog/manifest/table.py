@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -55,6 +55,9 @@ INDEXES: dict[str, tuple[str, Literal["BTREE", "BITMAP", "LABEL_LIST"]]] = {
 
 log = logging.getLogger(__name__)
 
+# After how long since it read the manifest a commit looks whether its number is still its own.
+LONGEST_COMMIT_SECONDS = 900.0
+
 _VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
 
 
@@ -71,13 +74,28 @@ class _State:
     newest: Entry | None
     checked_ns: int
     proven: bool
+    made_at: float = field(default_factory=time.time)
+
+    @property
+    def age(self) -> float:
+        """For how many seconds it may have been out of date, also if the machine was asleep."""
+        return max(time.time() - self.made_at, (time.monotonic_ns() - self.checked_ns) / 1e9)
 
 
 class ManifestTable:
     """Safe for any number of threads; several processes meet in the commits."""
 
-    def __init__(self, store: Store, access: Lance, settings: Settings, retry: Retry) -> None:
+    def __init__(
+        self,
+        store: Store,
+        access: Lance,
+        settings: Settings,
+        retry: Retry,
+        fence: Callable[[int], None] = lambda version: None,
+    ) -> None:
+        """`fence` refuses a version whose number was given up, by ConcurrentModificationError."""
         self._store = store
+        self._fence = fence
         self._lance = access
         self._max_staleness_ns = int(settings.max_staleness * 1e9)
         self._indexed = settings.inline_optimization_enabled
@@ -232,17 +250,33 @@ class ManifestTable:
                     raise self._lance.explain(error, doing) from error
             self._retry.pause(attempt)
 
-    def commit(self, draft: Draft) -> None:
+    def fold(self) -> bool:
+        """Write all rows anew if they are in more fragments than they need. Whether they were."""
+        for attempt in range(self._retry.attempts):
+            draft = Draft(self.read_for_writing())
+            if not _is_scattered(draft.base):
+                return False
+            try:
+                self.commit(draft, anew=True)
+                return True
+            except LostRaceError:
+                self._retry.pause(attempt)
+        raise ConcurrentModificationError(
+            f"others changed the catalog first, {self._retry.attempts} times in a row"
+        )
+
+    def commit(self, draft: Draft, *, anew: bool = False) -> None:
         """Write the draft as the version after the one that it was based on. Three requests.
 
-        LostRaceError if another was first; then nothing of ours is left.
+        LostRaceError if another was first; then nothing of ours is left. With `anew` no fragment
+        is kept as it is.
         """
         state = self._state
         if state is None or state.snapshot is not draft.base:
             raise LostRaceError("the manifest has moved on")
         dataset = state.dataset
         schema = SCHEMA.with_metadata({STAMP: str(FORMAT)}) if dataset is None else dataset.schema
-        layout, rows = _lay_out(draft, schema)
+        layout, rows = _lay_out(draft, schema, anew=anew)
         staged = self._lance.stage(
             DIRECTORY, rows, dataset, stable_row_ids=False, rows_per_file=layout.leaf
         )
@@ -254,12 +288,23 @@ class ManifestTable:
         except LostRaceError:
             discard(self._store, staged)
             raise
+        if state.age > LONGEST_COMMIT_SECONDS:
+            self._guard_number(committed.version)
         parts = kept + _parts(staged, rows)
         snapshot = Snapshot(committed.version, parts, managed=draft.base.managed)
         with self._lock:
             self._state = _State(committed, snapshot, None, time.monotonic_ns(), proven=False)
         if self._indexed:
             self.build_indexes()
+
+    def _guard_number(self, version: int) -> None:
+        """Guard B, for a commit to what was read so long ago that its number may have been given
+        up: old versions go after a day at the earliest. All others need not ask."""
+        try:
+            self._fence(version)
+        except ConcurrentModificationError as behind:
+            self._store.delete(version_files.key_of(DIRECTORY, version))
+            raise LostRaceError(f"version {version} of the manifest came too late") from behind
 
     def build_indexes(self) -> None:
         """Build the indexes that Lance's own clients look for; every commit drops them again.
@@ -277,7 +322,17 @@ def _metadata_of(state: _State) -> dict[str, str]:
     return {} if state.dataset is None else dict(state.dataset.metadata)
 
 
-def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
+def _is_scattered(snapshot: Snapshot) -> bool:
+    """Whether rows are in more fragments than a plan for all of them would make, or some of them
+    are only marked as deleted."""
+    sizes = [len(part) for part in snapshot.parts]
+    fewest = -(-sum(sizes) // plan(sizes, range(len(sizes)), 0).leaf)
+    return len(sizes) > max(fewest, 1) or any(
+        part.fragment.deletion_file is not None for part in snapshot.parts
+    )
+
+
+def _lay_out(draft: Draft, schema: pa.Schema, *, anew: bool = False) -> tuple[Plan, pa.Table]:
     """The rows to write: the new ones, and what is left of the parts that have to go."""
     parts = draft.base.parts
     gone: dict[int, list[int]] = {}
@@ -286,7 +341,9 @@ def _lay_out(draft: Draft, schema: pa.Schema) -> tuple[Plan, pa.Table]:
             position = part.find(identifier)
             if position is not None:
                 gone.setdefault(at, []).append(position)
-    forced = set(gone) | {at for at, part in enumerate(parts) if part.fragment.deletion_file}
+    forced = set(gone) | {
+        at for at, part in enumerate(parts) if anew or part.fragment.deletion_file
+    }
     layout = plan([len(part) for part in parts], forced, len(draft.added))
     pieces = [to_arrow(draft.added.values(), schema)]
     for at in layout.rewrite:

@@ -45,7 +45,8 @@ class NotManagedError(ConcurrentModificationError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A version that a writer wants to add: based on which, by which transaction."""
+    """A version that a writer wants to add: based on which, by which transaction, and which older
+    one it brings back."""
 
     table: TableId
     location: str
@@ -53,6 +54,7 @@ class Proposal:
     base: int
     transaction: str
     staged: str
+    restored: int | None = None
 
 
 def boundary_of(row: Row) -> int:
@@ -109,6 +111,9 @@ def add(wanted: Proposal) -> Edit:
                 hint="others wrote to its directory past the catalog: manage_versions takes in "
                 "what they left",
             )
+        restored = wanted.restored
+        if restored is not None and draft.version_row(row.object_id, restored) is None:
+            raise missing(wanted.table, restored)  # its files may be gone
         about = {TRANSACTION: wanted.transaction, STAGED: wanted.staged}
         added = row_of(row.object_id, wanted.file, **about)
         return Change(add=(added,), answer=added)

@@ -1,0 +1,157 @@
+"""Which versions of a table may go: a pure choice over numbers, ages and what refers to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from tiltyard.catalog.version_files import VersionFile
+from tiltyard.errors import InvalidInputError
+from tiltyard.settings import duration
+
+# Whoever undoes what a crash left half done goes back to a version before the latest.
+RECOVERY_FLOOR = 3
+
+Duration = str | int | float | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPolicy:
+    """What to keep. A version goes only if both are true of it: it is not among the newest
+    `keep_versions`, and it is older than `older_than` ("7d", seconds, a timedelta).
+
+    What nobody may lose stays in any case: the latest version, tagged ones, bases of branches, and
+    whatever is younger than `min_age` (the catalog's property `cleanup_min_age` if None), counted
+    from when the next version came: until then all readers were on it. Less than three versions,
+    or a lower minimum age, have to be allowed.
+    """
+
+    keep_versions: int | None = None
+    older_than: Duration | None = None
+    min_age: Duration | None = None
+    allow_below_recovery_floor: bool = False
+    allow_young: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keep_versions is None and self.older_than is None:
+            raise InvalidInputError(
+                "a clean-up has to know what to keep", hint="keep_versions, older_than or both"
+            )
+        if self.keep_versions is not None and self.keep_versions < 1:
+            raise InvalidInputError("keep_versions must be at least 1: the latest always stays")
+        if self.is_below_recovery_floor and not self.allow_below_recovery_floor:
+            raise InvalidInputError(
+                f"with less than {RECOVERY_FLOOR} versions, what a crash left half done may not be "
+                f"undone",
+                hint="allow_below_recovery_floor, if you are sure",
+            )
+        for name in ("older_than", "min_age"):
+            value = getattr(self, name)
+            if value is not None and duration(value, name) is None:
+                raise InvalidInputError(f"{name} takes a time, not 'never'", hint="like 12h or 7d")
+
+    @property
+    def is_below_recovery_floor(self) -> bool:
+        return self.keep_versions is not None and self.keep_versions < RECOVERY_FLOOR
+
+    def min_age_ms(self, default_seconds: float) -> int:
+        """The age that a version has to have. InvalidInputError for a lower one than the catalog
+        has, unless that was allowed."""
+        if self.min_age is None:
+            return round(default_seconds * 1000)
+        wanted = duration(self.min_age, "min_age") or 0.0
+        if wanted < default_seconds and not self.allow_young:
+            raise InvalidInputError(
+                f"a min_age of {wanted:g} s is below the catalog's, {default_seconds:g} s: who "
+                f"still reads such versions would fail",
+                hint="allow_young, if you are sure",
+            )
+        return round(wanted * 1000)
+
+    @property
+    def older_than_ms(self) -> int:
+        seconds = None if self.older_than is None else duration(self.older_than, "older_than")
+        return round((seconds or 0.0) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The versions that go, and for each of the others why it stays."""
+
+    going: tuple[int, ...]
+    kept: Mapping[int, str]
+
+    @property
+    def reasons(self) -> str:
+        """Why versions stay, with how many if it is several."""
+        counts = Counter(self.kept[number] for number in sorted(self.kept, reverse=True))
+        return "; ".join(
+            reason if count == 1 else f"{count} {reason}" for reason, count in counts.items()
+        )
+
+
+def choose(
+    versions: Sequence[VersionFile],
+    referred: Mapping[int, str],
+    policy: CleanupPolicy,
+    now_ms: int,
+    min_age_ms: int,
+) -> Choice:
+    """Decide over every version of a table, given what refers to some of them."""
+    newest_first = sorted(versions, key=lambda each: each.version, reverse=True)
+    kept: dict[int, str] = {}
+    next_ms: int | None = None
+    for rank, each in enumerate(newest_first):
+        ages = _Ages.of(each.modified_ms, next_ms, now_ms)
+        reason = _why_kept(rank, ages, referred.get(each.version), policy, min_age_ms)
+        if reason is not None:
+            kept[each.version] = reason
+        next_ms = each.modified_ms
+    going = sorted(each.version for each in versions if each.version not in kept)
+    return Choice(tuple(going), kept)
+
+
+class _Ages(NamedTuple):
+    """How long ago a version was made, and how long ago the one after it."""
+
+    made: int
+    superseded: int
+
+    @classmethod
+    def of(cls, made_ms: int | None, next_ms: int | None, now_ms: int) -> _Ages | None:
+        """None if nobody knows."""
+        return (
+            None if made_ms is None or next_ms is None else cls(now_ms - made_ms, now_ms - next_ms)
+        )
+
+
+def _why_kept(
+    rank: int, ages: _Ages | None, reference: str | None, policy: CleanupPolicy, min_age_ms: int
+) -> str | None:
+    if rank == 0:
+        return "latest"
+    if reference is not None:
+        return reference
+    if policy.keep_versions is not None and rank < policy.keep_versions:
+        return f"among the newest {policy.keep_versions}"
+    if ages is None:
+        return "of unknown age"
+    if ages.superseded < min_age_ms:
+        return "too young"
+    if ages.made < policy.older_than_ms:
+        return "not old enough"
+    return None
+
+
+def as_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Sorted numbers as ranges with both ends."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

@@ -1,0 +1,126 @@
+"""Operations that keep tables and the catalog in shape."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from tiltyard import names
+from tiltyard.maintenance import fleet
+from tiltyard.maintenance.cleanup import Cleaned, Cleaner
+from tiltyard.maintenance.fleet import Progress
+from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
+from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
+from tiltyard.maintenance.policy import CleanupPolicy, Duration
+from tiltyard.names import TableId
+from tiltyard.namespace.requests import says
+from tiltyard.namespace.rooms import Rooms
+from tiltyard.store import Retry
+
+
+class MaintenanceOperations(Rooms):
+    """Optimizing tables and cleaning up their old versions."""
+
+    @functools.cached_property
+    def _ground(self) -> Ground:
+        return Ground(
+            self._store,
+            self._lance,
+            self._catalog,
+            self._versions,
+            self._settings,
+            self._world,
+            Retry(attempts=10),
+        )
+
+    @says("optimize table")
+    def optimize_table(
+        self, id: Sequence[str], *, options: OptimizeOptions | None = None
+    ) -> Optimized:
+        """Join small files of a table, drop rows that are only marked as deleted, and bring new
+        rows into its indexes. No row changes, and nothing is committed if there is nothing to do.
+
+        Others may write meanwhile; ConcurrentModificationError if they came first every time.
+        """
+        return Optimizer(self._ground, options).run(names.parse_table_id(id))
+
+    @says("optimize the tables of")
+    def optimize_all_tables(
+        self,
+        namespace: Sequence[str] | None = None,
+        *,
+        tables: Sequence[Sequence[str]] | None = None,
+        options: OptimizeOptions | None = None,
+        progress: Progress[Optimized] | None = None,
+    ) -> list[Optimized]:
+        """Optimize every table, or those of a namespace and below, or the given ones.
+
+        A table that fails has a row with its error. Several are worked on at once:
+        `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
+        """
+        optimizer = Optimizer(self._ground, options)
+        return fleet.run(
+            self._meant(namespace, tables),
+            optimizer.run,
+            lambda table, error: Optimized(names.dotted(table), error=error),
+            progress,
+            self._settings.secrets,
+        )
+
+    @says("clean up table")
+    def cleanup_table(
+        self, id: Sequence[str], policy: CleanupPolicy, *, dry_run: bool = False
+    ) -> Cleaned:
+        """Delete old versions of a table as the policy says, and the files that only they had.
+
+        Never the latest version, nor one that a tag, a branch or a restore under way refers to.
+        Safe to break off and to repeat: the next run goes on.
+        """
+        cleaner = Cleaner(self._ground, policy)
+        work = cleaner.plan if dry_run else cleaner.run
+        return work(names.parse_table_id(id))
+
+    @says("clean up the tables of")
+    def cleanup_all_tables(
+        self,
+        policy: CleanupPolicy,
+        namespace: Sequence[str] | None = None,
+        *,
+        tables: Sequence[Sequence[str]] | None = None,
+        dry_run: bool = False,
+        progress: Progress[Cleaned] | None = None,
+    ) -> list[Cleaned]:
+        """Clean up every table, or those of a namespace and below, or the given ones.
+
+        A table that fails has a row with its error. Dropped tables are left as they are.
+        """
+        cleaner = Cleaner(self._ground, policy)
+        return fleet.run(
+            self._meant(namespace, tables),
+            cleaner.plan if dry_run else cleaner.run,
+            lambda table, error: Cleaned(names.dotted(table), error=error),
+            progress,
+            self._settings.secrets,
+        )
+
+    @says("optimize the catalog")
+    def optimize_catalog(self, *, min_age: Duration = DEFAULT_MIN_AGE) -> CatalogOptimized:
+        """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
+        ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
+        """
+        if self._manifest is None:
+            return CatalogOptimized()
+        keeper = ManifestKeeper(self._ground, self._manifest_table, self._manifest_boundary)
+        return keeper.run(min_age)
+
+    def _meant(
+        self, namespace: Sequence[str] | None, tables: Sequence[Sequence[str]] | None
+    ) -> list[TableId]:
+        """The tables that a call is about. NamespaceNotFoundError."""
+        if tables is not None:
+            return [names.parse_table_id(each) for each in tables]
+        inside = None if namespace is None else names.parse_namespace_id(namespace)
+        if inside:
+            self._catalog.describe_namespace(inside)
+        return fleet.tables_of(self._catalog.list_all_tables(), inside)

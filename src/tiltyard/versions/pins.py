@@ -1,0 +1,54 @@
+"""Pins: notes that a version is in use for a moment, so that nobody deletes it or its files.
+
+Whoever restores a version builds on what it refers to, and not on the latest. A collector moves the
+boundary and then looks at pins; whoever pins looks at the boundary after that. So either the pin is
+seen, or it is seen that the version was given up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tiltyard import names
+from tiltyard.errors import TableVersionNotFoundError
+from tiltyard.store import Store
+from tiltyard.world import World
+
+_FORMAT = 1
+
+
+def folder(location: str) -> str:
+    """Where the pins of a table, or of one of its branches, lie: outside of it."""
+    return f"{names.BOUNDARIES}/{location}/pins"
+
+
+@contextmanager
+def pinned(
+    store: Store, world: World, location: str, version: int, is_kept: Callable[[int], bool]
+) -> Iterator[None]:
+    """Keep a version for as long as the block lasts. TableVersionNotFoundError if it was given up.
+
+    Two requests, and what `is_kept` needs. A pin that a crash leaves keeps its version until
+    somebody deletes the file.
+    """
+    key = f"{folder(location)}/{world.token(16)}.json"
+    body = {"format": _FORMAT, "version": version, "at_ms": world.now_ms()}
+    store.put(key, json.dumps(body).encode())
+    try:
+        if not is_kept(version):
+            raise TableVersionNotFoundError(
+                f"version {version} can't be restored: it was deleted, or is about to be"
+            )
+        yield
+    finally:
+        store.delete(key)
+
+
+def version_of(body: dict[str, Any]) -> int:
+    """The version that a pin is about. ValueError for a format that is not known."""
+    if body["format"] != _FORMAT:
+        raise ValueError(f"format {body['format']}")
+    return int(body["version"])

@@ -1,0 +1,152 @@
+"""`tiltyard optimize` and `tiltyard cleanup`: what people see, what scripts get, how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tiltyard as package
+from tests.cli.conftest import Tiltyard
+from tests.maintenance.catalogs import Clock, fragments, scattered
+from tiltyard import DirectoryNamespace
+from tiltyard.world import WORLD, World
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, WORLD.token))
+    return clock
+
+
+@pytest.fixture
+def lake(tiltyard: Tiltyard, tmp_path: Path) -> DirectoryNamespace:
+    """Two tables of six fragments and versions."""
+    catalog = package.connect(tmp_path / "lake", manifest_enabled=False)
+    for name in ("people", "plants"):
+        scattered(catalog, name, 6)
+    return catalog
+
+
+def versions(tiltyard: Tiltyard, table: str) -> int:
+    return len(json.loads(tiltyard("table", "versions", table, "-o", "json").out))
+
+
+def test_a_table_is_optimized(tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+    ended = tiltyard("optimize", "people")
+    assert ended.status == 0, ended.err
+    assert "people" in ended.out
+    assert "6 files became 1" in ended.err
+    assert (fragments(lake, "people"), fragments(lake, "plants")) == (1, 6)
+    again = tiltyard("optimize", "people")
+    assert (again.status, again.out) == (0, "")
+    assert "Optimized 0 tables; 1 had nothing to do." in again.err
+
+
+def test_programs_see_every_table(tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+    ended = tiltyard("optimize", "--all", "-o", "json")
+    assert ended.status == 0, ended.err
+    rows = json.loads(ended.out)
+    assert [row["table"] for row in rows] == ["people", "plants"]
+    assert [row["fragments_removed"] for row in rows] == [6, 6]
+    assert set(rows[0]) == {
+        *("table", "fragments_removed", "fragments_added", "files_before", "files_after"),
+        *("bytes_before", "bytes_after", "version", "committed", "skipped", "warning", "error"),
+    }
+
+
+def test_one_broken_table_is_a_run_that_failed_in_part(
+    tiltyard: Tiltyard, lake: DirectoryNamespace, tmp_path: Path
+) -> None:
+    min((tmp_path / "lake" / "plants.lance" / "data").iterdir()).write_bytes(b"rubbish")
+    ended = tiltyard("optimize", "--all")
+    assert ended.status == 3
+    assert "1 failed" in ended.err
+    assert "plants" in ended.out
+    assert tiltyard("optimize", "plants").status == 1
+
+
+def test_tables_have_to_be_named_or_all_be_meant(
+    tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    for verb in ("optimize", "cleanup"):
+        assert tiltyard(verb).status == 2
+        assert tiltyard(verb, "people", "--all").status == 2
+        assert tiltyard(verb, "people", "--in", "prod").status == 2
+
+
+def test_a_clean_up_only_tells_unless_it_is_to_be_done(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    clock.pass_days(8)
+    ended = tiltyard("cleanup", "people", "--keep", "4", "--older-than", "7d")
+    assert ended.status == 0, ended.err
+    assert "Would remove 2 versions" in ended.err
+    assert "4 among the newest 4" in ended.out or "3 among the newest 4" in ended.out
+    assert versions(tiltyard, "people") == 6
+
+
+def test_the_default_keeps_ten(clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+    clock.pass_days(8)
+    ended = tiltyard("cleanup", "--all")
+    assert "Would remove 0 versions" in ended.err
+
+
+def test_it_is_done_once_the_name_is_typed(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    clock.pass_days(8)
+    asked = ("cleanup", "people", "--keep", "3", "--apply")
+    assert tiltyard(*asked).status == 2
+    assert tiltyard(*asked, typed="plants\n").status == 2
+    assert versions(tiltyard, "people") == 6
+    ended = tiltyard(*asked, typed="people\n")
+    assert ended.status == 0, ended.err
+    assert "Removed 3 versions" in ended.err
+    assert versions(tiltyard, "people") == 3
+
+
+def test_of_several_their_number_is_typed(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    clock.pass_days(8)
+    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", typed="2\n")
+    assert ended.status == 0, ended.err
+    assert (versions(tiltyard, "people"), versions(tiltyard, "plants")) == (3, 3)
+    again = tiltyard("cleanup", "--all", "--keep", "3", "--apply")
+    assert (again.status, again.out) == (0, ""), "nothing to do, so nothing is asked"
+
+
+def test_less_than_the_recovery_floor_has_to_be_allowed(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    clock.pass_days(8)
+    refused = tiltyard("cleanup", "people", "--keep", "1")
+    assert refused.status == 2
+    assert "--allow-below-recovery-floor" in refused.err
+    allowed = tiltyard("cleanup", "people", "--keep", "1", "--allow-below-recovery-floor")
+    assert "Would remove 5 versions" in allowed.err
+
+
+def test_so_has_a_lower_age(clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+    young = ("cleanup", "people", "--keep", "3", "--min-age", "0s")
+    refused = tiltyard(*young)
+    assert refused.status == 2
+    assert "--allow-young" in refused.err
+    assert "Would remove 3 versions" in tiltyard(*young, "--allow-young").err
+
+
+def test_scripts_get_a_row_for_each_table(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace, tmp_path: Path
+) -> None:
+    clock.pass_days(8)
+    manifests = (tmp_path / "lake" / "plants.lance" / "_versions").glob("*.manifest")
+    min(manifests).write_bytes(b"rubbish")
+    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", "--yes", "-o", "json")
+    assert ended.status == 3
+    people, plants = json.loads(ended.out)
+    assert (people["table"], people["versions_removed"], people["error"]) == ("people", 3, None)
+    assert (plants["table"], plants["versions_removed"]) == ("plants", 0)
+    assert plants["error"]

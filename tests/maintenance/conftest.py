@@ -1,0 +1,44 @@
+"""Catalogs of every kind, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tiltyard
+from tests.maintenance.catalogs import KINDS, Clock, Kind
+from tiltyard import DirectoryNamespace
+from tiltyard.world import WORLD, World
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the catalogs that the test opens from here on: ahead of the real one."""
+    clock = Clock()
+    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, WORLD.token))
+    return clock
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    chosen: Kind = request.param
+    return chosen
+
+
+@pytest.fixture
+def reopen(kind: Kind, tmp_path: Path, clock: Clock) -> Callable[[], DirectoryNamespace]:
+    """Open the catalog of the test, as another process would."""
+
+    def opened() -> DirectoryNamespace:
+        return tiltyard.connect(tmp_path / "lake", **kind.properties)
+
+    if kind.managed:
+        opened().manage_versions()
+    return opened
+
+
+@pytest.fixture
+def catalog(reopen: Callable[[], DirectoryNamespace]) -> DirectoryNamespace:
+    return reopen()

@@ -1,0 +1,176 @@
+"""A process dies at any of its requests, in the middle of an optimize or a clean-up: the next run
+finishes the work, the rows are the same, and the one after that finds nothing to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+import tiltyard
+from tests.behaviours.calls import create
+from tests.kit.stores import Crash, Fault, FaultyStore
+from tests.maintenance.catalogs import (
+    DIRECTORY,
+    MANAGED,
+    MANIFEST,
+    Clock,
+    Kind,
+    files,
+    ids,
+    rows,
+    to_change,
+    to_version,
+)
+from tiltyard import DirectoryNamespace
+from tiltyard.catalog.pylance import FAILURES
+from tiltyard.errors import TiltyardError
+from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.settings import Settings
+from tiltyard.store import open_store
+from tiltyard.world import WORLD, World
+
+FOR_EVER = 1_000_000
+POLICY = CleanupPolicy(keep_versions=3)
+
+before_and_after = pytest.mark.parametrize(
+    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
+)
+
+Work = Callable[[DirectoryNamespace], object]
+
+
+def optimize(catalog: DirectoryNamespace) -> object:
+    return catalog.optimize_table(["people"])
+
+
+def clean_up(catalog: DirectoryNamespace) -> object:
+    return catalog.cleanup_table(["people"], POLICY)
+
+
+class Bench:
+    """One state of a catalog, to begin with as often as one likes."""
+
+    def __init__(self, kind: Kind, folder: Path, clock: Clock) -> None:
+        self._kind, self._folder, self._clock = kind, folder, clock
+        self._root = folder / "made"
+        catalog = self.open()
+        if kind.managed:
+            catalog.manage_versions()
+        create(catalog, "people", data=rows(*range(20)))
+        dataset = to_change(catalog, "people")
+        dataset.create_scalar_index("id", "BTREE")
+        dataset.tags.create("gold", 1)
+        for number in range(4):
+            dataset.delete(f"id = {number}")
+            dataset.insert(rows(100 + number))
+        shutil.move(self._root, folder / "template")
+        clock.pass_days(1)
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def again(self) -> None:
+        """Back to the beginning; the table lies at the same place, so its rows fit."""
+        shutil.rmtree(self._root, ignore_errors=True)
+        shutil.copytree(self._folder / "template", self._root)
+
+    def open(self) -> DirectoryNamespace:
+        world = World(self._clock.now_ms, WORLD.token)
+        with mock.patch("tiltyard.namespace.rooms.WORLD", world):
+            return tiltyard.connect(self._root, **self._kind.properties)
+
+    @contextmanager
+    def mortal(self) -> Iterator[tuple[DirectoryNamespace, FaultyStore]]:
+        """A catalog whose every request to the store can be its last."""
+        stores: list[FaultyStore] = []
+
+        def faulty(settings: Settings) -> FaultyStore:
+            stores.append(FaultyStore(open_store(settings), bulk=2))
+            return stores[0]
+
+        with mock.patch("tiltyard.namespace.rooms.open_store", faulty):
+            catalog = self.open()
+        yield catalog, stores[0]
+
+
+@pytest.fixture(
+    params=[DIRECTORY, pytest.param(MANIFEST, marks=pytest.mark.slow), MANAGED], ids=str
+)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    return Bench(request.param, tmp_path, Clock())
+
+
+def _state(catalog: DirectoryNamespace) -> dict[int, Counter[int]]:
+    """The rows of every version."""
+    every = catalog._versions.every(("people",))
+    return {each.version: ids(to_version(catalog, "people", each.version)) for each in every}
+
+
+def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
+    location = catalog._catalog.find(("people",)).location
+    return {each for each in files(root / location) if not each.startswith("_versions/latest")}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
+)
+def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
+    bench.again()
+    with bench.mortal() as (catalog, store):
+        clean_up(catalog)
+        requests = len(store.requests)
+    expected, left = _state(catalog), _data(catalog, bench.root)
+    for at in range(requests):
+        bench.again()
+        _die(bench, clean_up, fault, at)
+        after = bench.open()
+        clean_up(after)
+        assert _state(after) == expected, f"dead at {at}"
+        assert _data(after, bench.root) == left, f"dead at {at}"
+        row = after.cleanup_table(["people"], POLICY)
+        assert row.is_nothing
+        assert [each for each in files(bench.root) if "/going/" in each] == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
+)
+def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
+    bench.again()
+    before = ids(bench.open().open_table(["people"]))
+    with bench.mortal() as (catalog, store):
+        optimize(catalog)
+        requests = len(store.requests)
+    for at in range(requests):
+        bench.again()
+        _die(bench, optimize, fault, at)
+        after = bench.open()
+        assert ids(after.open_table(["people"])) == before, f"dead at {at}"
+        after.optimize_table(["people"])
+        found = after.open_table(["people"])
+        assert ids(found) == before, f"dead at {at}"
+        assert len(found.get_fragments()) == 1, f"dead at {at}"
+        assert found.count_rows("id = 103") == 1
+        assert not after.optimize_table(["people"]).committed
+
+
+def _die(bench: Bench, work: Work, fault: Fault, at: int) -> None:
+    """Lance takes an exception of ours for the failure of one request, so all later ones fail,
+    too: whoever is dead says nothing more."""
+    with bench.mortal() as (catalog, store):
+        store.plan(fault, after=at)
+        store.plan(Fault.CRASH_BEFORE, after=at, times=FOR_EVER)
+        with (
+            mock.patch("tiltyard.store.retry.Retry.pause"),
+            suppress(Crash, TiltyardError, *FAILURES),
+        ):
+            work(catalog)
