@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tiltyard.namespace.health import HealthOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.tables import TableOperations
 from tiltyard.namespace.versions import VersionOperations
@@ -17,7 +18,9 @@ from tiltyard.namespace.writes import WriteOperations
 __all__ = ["DirectoryNamespace", "connect"]
 
 
-class DirectoryNamespace(NamespaceOperations, TableOperations, WriteOperations, VersionOperations):
+class DirectoryNamespace(
+    NamespaceOperations, TableOperations, WriteOperations, VersionOperations, HealthOperations
+):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 
     Properties are those of pylance's own DirectoryNamespace: `root`, `manifest_enabled`,

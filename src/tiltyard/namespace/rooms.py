@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.writing import Writing
+from tiltyard.maintenance.batches import Batches
+from tiltyard.maintenance.recovery import Recovery
+from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables import describe
@@ -91,6 +94,16 @@ class Rooms(api.LanceNamespace):
             self._store, self._world, self._catalog, files, revival, self._creation
         )
         self._versions = TableVersions(self._store, self._world, self._catalog, manifest, Retry())
+        self._recovery = Recovery(
+            self._store,
+            self._world,
+            self._catalog,
+            manifest,
+            self._versions,
+            self._client,
+            self._settings.actor,
+        )
+        self._batches = Batches(self._store, self._catalog, self._versions, self._recovery)
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
@@ -143,14 +156,21 @@ class Rooms(api.LanceNamespace):
     def _open_to_change(self, table: Table, version: int | None = None) -> lance.LanceDataset:
         """A table whose commits are guarded: each arrives in the versions room, and counts if that
         says so. Lance wraps the reason of a refusal; `_changing` tells it."""
+        self._before_write([table.id])
         return self._client(table).open(version)
 
     @contextmanager
     def _changing(self, table: Table, version: int | None = None) -> Iterator[lance.LanceDataset]:
         """A table to change, whose refused commits are raised as the errors that they are."""
+        self._before_write([table.id])
         client = self._client(table)
         with client.plainly():
             yield client.open(version)
+
+    def _before_write(self, tables: Sequence[TableId]) -> None:
+        """End what crashes have left, once per client, and keep off tables where that failed."""
+        if self._settings.recover_on_write:
+            self._recovery.before_write(tables)
 
     def _door_of(self, location: str) -> CommitClient | None:
         """Where the commits at a location go, if its versions are rows."""

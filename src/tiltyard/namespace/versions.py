@@ -24,18 +24,20 @@ class VersionOperations(Rooms):
     ) -> api.CreateTableVersionResponse:
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
+        self._before_write([names.parse_table_id(request.id)])
         return answers.create(self._versions, self._root, request)
 
     @says("create versions of tables")
     def batch_create_table_versions(
         self, request: api.BatchCreateTableVersionsRequest
     ) -> api.BatchCreateTableVersionsResponse:
-        """Those of managed tables in one commit, all of them or none; others one after the other.
+        """All of them or none, also if this process dies meanwhile: `recover` ends it then.
 
         All requests are checked before the first is carried out.
         """
         wanted = [answers.new_version(self._root, entry) for entry in request.entries]
-        created = self._versions.create_all(wanted)
+        self._before_write([each.table for each in wanted])
+        created = self._batches.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
             versions=[answers.as_version(self._root, each) for each in created]
         )
