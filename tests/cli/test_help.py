@@ -23,8 +23,8 @@ VERBS = {
 
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
-    yield ("migrate",)
-    yield ("sql",)
+    for alone in ("migrate", "doctor", "recover", "repair", "orphans", "sql"):
+        yield (alone,)
     for noun, verbs in VERBS.items():
         yield (noun,)
         for verb in verbs.split():

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, lives, migrate, ns, sql, table, trash
+from tiltyard.cli import config, failures, health, lives, migrate, ns, sql, table, trash
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -38,6 +38,10 @@ app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
 verb(app, "migrate")(migrate.migrate)
+verb(app, "doctor")(health.doctor)
+verb(app, "recover")(health.recover)
+verb(app, "repair")(health.repair)
+verb(app, "orphans")(health.orphans)
 verb(app, "sql")(sql.sql)
 lives.add_to(table.app)
 

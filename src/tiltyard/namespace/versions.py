@@ -25,7 +25,7 @@ class VersionOperations(Rooms):
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
         self._before_write([names.parse_table_id(request.id)])
-        return answers.create(self._versions, self._root, request)
+        return answers.create(self._for_writers, self._root, request)
 
     @says("create versions of tables")
     def batch_create_table_versions(

@@ -254,6 +254,14 @@ class DirectoryVersions:
 
     # -- what they share
 
+    def stale(self, table: Table) -> list[int]:
+        """Versions behind the boundary that nothing retains. Two requests or three."""
+        kept = self._kept(table, None)
+        if not kept.boundary:
+            return []
+        every = self._files(table.location)
+        return [each.version for each in every if not kept.shows(each.version)]
+
     def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
         """The versions of a table that was found, oldest first, and its boundary."""
         kept = self._kept(table, None)

@@ -241,15 +241,19 @@ class ManagedVersions:
 
     def scrub(self, owner: Row, snapshot: Snapshot) -> Sequence[int]:
         """Delete the files of versions behind the boundary that have no row any more."""
+        stale = self.stale(owner, snapshot)
+        self._store.delete_many(each.key for each in stale)
+        return sorted(each.version for each in stale)
+
+    def stale(self, owner: Row, snapshot: Snapshot) -> list[VersionFile]:
+        """The files of versions behind the boundary that have no row any more. One request."""
         boundary = versions.boundary_of(owner)
         rows = snapshot.version_numbers(owner.object_id)
-        stale = [
+        return [
             each
             for each in version_files.every(self._store, owner.location or "")
             if each.version <= boundary and each.version not in rows
         ]
-        self._store.delete_many(each.key for each in stale)
-        return sorted(each.version for each in stale)
 
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""

@@ -162,6 +162,18 @@ class TableVersions:
             lambda: self._files.scrub(table, branch),
         )
 
+    def stale(self, table: Table) -> Sequence[int]:
+        """Versions behind the boundary that count for nothing: what `scrub` would delete."""
+        if not table.managed:
+            return self._files.stale(table)
+        if self._manifest is None or self.rows is None or table.arriving:
+            return []
+        snapshot = self._manifest.read()
+        owner = snapshot.get(names.object_id(table.id))
+        if owner is None or not is_rows(owner):
+            return []
+        return [each.version for each in self.rows.stale(owner, snapshot)]
+
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version of a managed table, without deleting it."""
         self._managed(table).hide(table, version, because)

@@ -42,6 +42,10 @@ class NotManagedError(ConcurrentModificationError):
     """The versions of this table are files, not rows, or not all of them are rows yet."""
 
 
+class DriftedError(ConcurrentModificationError):
+    """Others wrote versions to the directory of a managed table past the catalog."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A version that a writer wants to add: based on which, by which transaction."""
@@ -103,10 +107,10 @@ def add(wanted: Proposal) -> Edit:
                 hint="rebase onto it and commit again",
             )
         if number > head + 1:
-            raise ConcurrentModificationError(
+            raise DriftedError(
                 f"version {number} of table {names.display(wanted.table)} can't follow {head}",
-                hint="others wrote to its directory past the catalog: manage_versions takes in "
-                "what they left",
+                hint="others wrote to its directory past the catalog: repair_table settles whether "
+                "that counts",
             )
         about = {TRANSACTION: wanted.transaction, STAGED: wanted.staged}
         added = row_of(row.object_id, wanted.file, **about)
