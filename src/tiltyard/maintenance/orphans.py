@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
@@ -22,7 +22,13 @@ from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import TableNotFoundError
 from tiltyard.maintenance import references
-from tiltyard.maintenance.references import References
+from tiltyard.maintenance.references import (
+    DATA,
+    DELETIONS,
+    INDEXES,
+    TRANSACTIONS,
+    References,
+)
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
 from tiltyard.store import Entry, LocalStore, Store
 from tiltyard.store.settle import PROBES
@@ -31,10 +37,10 @@ from tiltyard.world import World, moment
 FLOOR_MS = 7 * 24 * 60 * 60 * 1000
 
 _PLACE = re.compile(
-    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?(?P<folder>data|_deletions|_indices|_transactions)/.+",
+    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
+    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
     re.DOTALL,
 )
-_STAGED = re.compile(r"\d+\.manifest-[0-9a-f-]{36}")
 # How writers on a disk name what is not complete yet.
 _TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
 
@@ -137,13 +143,11 @@ class Orphans:
         if _TEMPORARY.fullmatch(entry.name):
             return self._orphan(entry, Kind.TEMPORARY, "it was never completed", location)
         if names.VERSIONS_DIRECTORY in parts[:-1]:
-            if _STAGED.fullmatch(entry.name) and entry.key not in needed.files:
+            if references.is_staged(entry) and entry.key not in needed.files:
                 return self._orphan(entry, Kind.STAGED, "it was never published", location)
             return None
         place = _PLACE.fullmatch(inside)
-        if place is None or needed.needs(parts) or noted.intersection(parts):
-            return None
-        if place["folder"] == "_deletions" and needed.all_deletions:
+        if place is None or needed.needs(place["folder"], parts) or noted.intersection(parts):
             return None
         return self._orphan(entry, Kind.FILE, "no version refers to it", location)
 
@@ -203,11 +207,15 @@ class Orphans:
             return
         snapshot = EMPTY if self._manifest is None else self._manifest.read()
         known = known_directories(snapshot)
+        hidden = {
+            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
+        }
         for directory in listing.directories:
             if directory in known or directory.startswith(names.RESERVED_PREFIX):
                 continue
-            if names.table_name(directory) is not None and self._lists_directories:
-                continue  # the directory is the name
+            name = names.table_name(directory)
+            if name is not None and (self._lists_directories or name in hidden):
+                continue  # the directory is the name, or its marker knows it
             yield from self._directory(directory, floor_ms)
         for area in (names.BOUNDARIES, names.BRANCH_LISTS):
             yield from self._left_of_tables(area, known, set(listing.directories), floor_ms)

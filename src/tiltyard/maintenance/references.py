@@ -8,7 +8,7 @@ do not see. A staged manifest counts while a row or a sidecar names it, or while
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -23,8 +23,12 @@ from tiltyard.store import Entry, NotThere, Store
 
 READING_THREADS = 8
 
-_DATA = re.compile(rb"[0-9A-Za-z_.-]+?\.lance")
-_TRANSACTION = re.compile(rb"\d{1,20}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.txn")
+DATA, DELETIONS, INDEXES, TRANSACTIONS = "data", "_deletions", "_indices", "_transactions"
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+# Only its end has a known length, and what stands before it in a manifest may be a digit.
+_TRANSACTION = re.compile(rf"({_UUID})\.txn".encode())
+_STAGED = re.compile(rf"\d+\.manifest-{_UUID}")
 _BRANCH = re.compile(
     rf"{names.BRANCHES_DIRECTORY}/(?P<branch>.+)/{names.VERSIONS_DIRECTORY}/[^/]+", re.DOTALL
 )
@@ -32,20 +36,36 @@ _BRANCH = re.compile(
 
 @dataclass
 class References:
-    """Names of files that some version needs; `bodies` are manifests, in which names of indexes
-    stand as bytes. What a staged manifest says of deleted rows can't be read from outside, so then
-    all of it counts."""
+    """What the versions of a table need: names of files, UUIDs of indexes and transactions, and
+    the bytes of staged manifests, which have the names of files in them.
+
+    What a staged manifest says of deleted rows stands there in numbers: with one, all such files
+    count.
+    """
 
     files: set[str] = field(default_factory=set)
-    indexes: set[str] = field(default_factory=set)
-    all_deletions: bool = False
+    uuids: set[str] = field(default_factory=set)
+    staged: list[bytes] = field(default_factory=list)
 
-    def needs(self, parts: Collection[str]) -> bool:
-        """Whether any part of a path is needed: a file, or the folder of a blob or an index."""
-        return any(
-            part in self.files or f"{part}.lance" in self.files or part in self.indexes
-            for part in parts
-        )
+    def needs(self, folder: str, parts: Sequence[str]) -> bool:
+        """Whether a file is needed; `parts` are those of its path, from its table on."""
+        if folder == INDEXES:
+            return bool(self.uuids.intersection(parts)) or not any(map(_is_uuid, parts))
+        if folder == TRANSACTIONS:
+            return parts[-1].removesuffix(".txn")[-36:] in self.uuids
+        if folder == DELETIONS and self.staged:
+            return True
+        # A blob lies in a folder that has the name of its data file.
+        named = {*parts, *(f"{part}.lance" for part in parts)}
+        if not self.files.isdisjoint(named):
+            return True
+        texts = [each.encode() for each in named if each.endswith(".lance")]
+        return any(text in body for body in self.staged for text in texts)
+
+
+def is_staged(entry: Entry) -> bool:
+    """Whether an object under `_versions/` is a manifest that is to become a version."""
+    return _STAGED.fullmatch(entry.name) is not None
 
 
 Keeps = Callable[[Entry], bool]
@@ -57,54 +77,56 @@ def read(store: Store, access: Lance, location: str, keeps: Keeps) -> References
 
     InvalidTableStateError if one can't be read: then nothing can be told.
     """
-    found = References()
     manifests: list[Entry] = []
     indexes: set[str] = set()
     for entry in store.walk(location):
-        inside = entry.key[len(location) + 1 :]
-        folders = inside.split("/")
-        if names.VERSIONS_DIRECTORY in folders[:-1]:
+        folders = entry.key[len(location) + 1 :].split("/")[:-1]
+        if names.VERSIONS_DIRECTORY in folders:
             manifests.append(entry)
-        elif "_indices" in folders[:-2]:
-            indexes.add(folders[folders.index("_indices") + 1])
-    known = [each for each in indexes if _is_uuid(each)]
+        elif INDEXES in folders:
+            indexes.update(filter(_is_uuid, folders))
+    found = References()
 
-    def take(entry: Entry) -> tuple[set[str], set[str], bool]:
+    def take(entry: Entry) -> tuple[set[str], bytes]:
         version = version_files.parse(entry)
-        if version is None and not keeps(entry):
-            return set(), set(), False
+        if version is None and not (is_staged(entry) and keeps(entry)):
+            return set(), b""
         try:
             body = store.get(entry.key).body
+            if version is None:
+                return set(), body
+            return set(_of_version(access, location, entry, version.version)), body
         except NotThere:  # deleted since it was listed
-            return set(), set(), False
-        texts = {each.decode() for each in (*_DATA.findall(body), *_TRANSACTION.findall(body))}
-        mentioned = {each for each in known if UUID(each).bytes in body}
-        if version is None:
-            return texts, mentioned, entry.name.startswith(tuple("0123456789"))
-        texts |= _of_version(access, location, entry, version.version)
-        return texts, mentioned, False
+            return set(), b""
+        except FAILURES as error:
+            if _is_gone(store, entry):
+                return set(), b""
+            raise InvalidTableStateError(
+                f"{entry.key} can't be read, so it can't be told what it needs: {error}"
+            ) from error
 
     with ThreadPoolExecutor(READING_THREADS) as pool:
-        for texts, mentioned, unsure in pool.map(take, manifests):
-            found.files |= texts
-            found.indexes |= mentioned
-            found.all_deletions |= unsure
-    found.indexes |= indexes.difference(known)
+        for entry, (files, body) in zip(manifests, pool.map(take, manifests), strict=True):
+            found.files |= files
+            found.uuids.update(each.decode() for each in _TRANSACTION.findall(body))
+            found.uuids.update(each for each in indexes if UUID(each).bytes in body)
+            if body and version_files.parse(entry) is None:
+                found.staged.append(body)
     return found
 
 
-def _of_version(access: Lance, location: str, entry: Entry, version: int) -> set[str]:
+def _is_gone(store: Store, entry: Entry) -> bool:
+    try:
+        store.head(entry.key)
+    except NotThere:
+        return True
+    return False
+
+
+def _of_version(access: Lance, location: str, entry: Entry, version: int) -> Iterable[str]:
     branch = _BRANCH.fullmatch(entry.key[len(location) + 1 :])
     place = location if branch is None else f"{location}/{names.BRANCHES_DIRECTORY}/{branch[1]}"
-    try:
-        return set(_files_of(access.open(place, version)))
-    except FAILURES as error:
-        if "not found" in str(error).lower():
-            return set()  # deleted since it was listed
-        raise InvalidTableStateError(
-            f"version {version} of {place} can't be read, so it can't be told what it needs: "
-            f"{error}"
-        ) from error
+    return _files_of(access.open(place, version))
 
 
 def _files_of(dataset: lance.LanceDataset) -> Iterable[str]:
@@ -119,8 +141,4 @@ def _files_of(dataset: lance.LanceDataset) -> Iterable[str]:
 
 
 def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
+    return re.fullmatch(_UUID, text) is not None
