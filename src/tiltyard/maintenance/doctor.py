@@ -16,7 +16,8 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import DIRECTORY, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.marker import KeptManifest, Marker, State
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import TableNotFoundError, TiltyardError
 from tiltyard.lifecycle.bin import Bin
 from tiltyard.maintenance.checkup import Checkup
@@ -25,7 +26,7 @@ from tiltyard.maintenance.leftovers import LeftOvers, hidden_markers
 from tiltyard.maintenance.orphans import Kind, Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS
 from tiltyard.maintenance.sidecars import Sidecars, Unreadable
-from tiltyard.store import Listing, LocalStore, Store
+from tiltyard.store import Listing, LocalStore, NotThere, Store
 from tiltyard.world import World, moment
 
 LOOKING_THREADS = 8
@@ -158,14 +159,15 @@ class Doctor:
             for spot in spots:
                 if spot.hidden_by_peer:
                     told = "one of Lance's own clients has deregistered it; listings show it"
-                    yield warning("hidden by a peer", spot.name, told, MIGRATE)
+                    mend = f"tiltyard table register {spot.name} or tiltyard table drop"
+                    yield warning("hidden by a peer", spot.name, told, mend)
 
     def _hidden(self, name: str, present: Marker) -> Iterator[Finding]:
         """Who knows no marker may write to a table that is hidden."""
         if present.state is State.PURGED:
             newest = version_files.latest(self._store, names.table_directory(name))
             kept = present.last_manifest
-            if newest is not None and (kept is None or newest.version != kept.version):
+            if newest is not None and not self._is_kept(newest, kept):
                 yield warning(
                     "created by a peer",
                     name,
@@ -183,6 +185,15 @@ class Doctor:
                     f"{newest.version} now",
                     f"tiltyard table undrop {name} --keep-newer",
                 )
+
+    def _is_kept(self, newest: VersionFile, kept: KeptManifest | None) -> bool:
+        """A create that was cut off may have put back the last manifest of the purged table."""
+        if kept is None or newest.version != kept.version:
+            return False
+        try:
+            return self._store.get(newest.key).body == kept.body
+        except NotThere:
+            return True
 
     # -- around the tables
 
