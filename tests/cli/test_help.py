@@ -14,7 +14,7 @@ HEAVY = ("lance", "lance_namespace", "pyarrow", "obstore", "pydantic", "numpy", 
 
 VERBS = {
     "table": "list describe exists count head create declare rename register deregister drop "
-    "undrop status hold release protect unprotect",
+    "undrop status hold release protect unprotect versions hide-version show-version",
     "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
@@ -23,7 +23,7 @@ VERBS = {
 
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
-    for alone in ("migrate", "doctor", "recover", "repair", "orphans", "sql"):
+    for alone in ("migrate", "manage", "snapshot", "doctor", "recover", "repair", "orphans", "sql"):
         yield (alone,)
     for noun, verbs in VERBS.items():
         yield (noun,)

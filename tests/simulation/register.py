@@ -23,6 +23,8 @@ from tiltyard.world import World
 class Rows:
     """All rows of one version: what a `Snapshot` is, in a dictionary."""
 
+    managed = False
+
     def __init__(self, version: int, rows: Mapping[str, Row], tag: Tag | None) -> None:
         self.version = version
         self.rows = rows
@@ -33,7 +35,23 @@ class Rows:
 
     def below(self, namespace: NamespaceId) -> list[Row]:
         prefix = names.object_id(namespace) + DELIMITER if namespace else ""
-        return [self.rows[key] for key in sorted(self.rows) if key.startswith(prefix)]
+        found = [self.rows[key] for key in sorted(self.rows) if key.startswith(prefix)]
+        return [row for row in found if not row.is_version]
+
+    def version_numbers(self, table: str) -> set[int]:
+        prefix = table + DELIMITER
+        return {
+            int(key.removeprefix(prefix))
+            for key, row in self.rows.items()
+            if row.is_version and key.rpartition(DELIMITER)[0] == table
+        }
+
+    def version_row(self, table: str, number: int) -> Row | None:
+        row = self.rows.get(f"{table}{DELIMITER}{number}")
+        return row if row is not None and row.is_version else None
+
+    def head(self, table: str) -> int:
+        return max(self.version_numbers(table), default=0)
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         return bool(self.below(namespace))
@@ -62,9 +80,14 @@ class Register:
     def __init__(self, store: Store, world: World) -> None:
         self._store = store
         self._world = world
+        self._known: Rows | None = None
 
     def read(self) -> Rows:
         return self.read_for_writing()
+
+    def known(self) -> Rows:
+        """What was read last, as the real one has it."""
+        return self._known or self.read()
 
     def last_read(self) -> tuple[Rows, Mapping[str, str]]:
         """The real one remembers. Here it costs a request, which is one order more to search."""
@@ -72,9 +95,10 @@ class Register:
 
     def read_for_writing(self) -> Rows:
         try:
-            return decode(self._store.get(REGISTER))
+            self._known = decode(self._store.get(REGISTER))
         except NotThere:
-            return Rows(0, {}, None)
+            self._known = Rows(0, {}, None)
+        return self._known
 
     def commit(self, draft: Draft) -> None:
         """A strict swap. As with the real one, an error other than LostRaceError leaves doubt."""

@@ -93,7 +93,7 @@ def test_a_lost_race_is_rebased(catalog: DirectoryNamespace, published: list[int
     assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
 
 
-def _insert(catalog: DirectoryNamespace, meanwhile: Callable[[], None]) -> None:
+def _insert(catalog: DirectoryNamespace, meanwhile: Callable[[], object]) -> None:
     with catalog._changing(_people(catalog)) as dataset:
         meanwhile()
         dataset.insert(MORE)
@@ -126,6 +126,15 @@ def test_who_slept_through_a_deletion_is_told(catalog: DirectoryNamespace) -> No
     with pytest.raises(VersionBehindBoundaryError):
         _insert(catalog, cleaned_up)
     assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
+
+
+def test_others_may_change_the_catalog_meanwhile(tmp_path: Path) -> None:
+    """Lance asks in a thread of its own, where a scan of the manifest would end the process."""
+    catalog = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
+    create(catalog, "people")
+    other = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
+    _insert(catalog, lambda: create(other, "plants"))
+    assert catalog._open(_people(catalog)).version == 2
 
 
 def test_errors_of_lance_stay_what_they_are(catalog: DirectoryNamespace) -> None:

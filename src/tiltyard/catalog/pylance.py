@@ -7,10 +7,11 @@ recognised by its transaction UUID, and data files are named by random numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import lance
 import lance_namespace as api
@@ -24,6 +25,8 @@ from tiltyard.errors import ConcurrentModificationError, TiltyardError, translat
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Store
+
+T = TypeVar("T")
 
 STORAGE_VERSION = "2.2"
 MOST_ROWS_PER_FILE = 1024 * 1024
@@ -260,6 +263,15 @@ class Lance:
         if written_by is not None and written_by.uuid == uuid:
             return landed
         raise LostRaceError(f"version {version} of {location} is another process's") from error
+
+
+def in_a_thread(scan: Callable[[], T]) -> T:
+    """Scan a table in a thread of ours, and wait for it.
+
+    Lance asks a namespace in threads of its own, and a scan in one of those ends the process.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(scan).result()
 
 
 def _arguments(door: Door | None) -> dict[str, Any]:

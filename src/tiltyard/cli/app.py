@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, health, lives, migrate, ns, sql, table, trash
+from tiltyard.cli import config, failures, health, lives, migrate, ns, sql, table, trash, versions
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -42,8 +42,11 @@ verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
 verb(app, "repair")(health.repair)
 verb(app, "orphans")(health.orphans)
+verb(app, "manage")(versions.manage)
+verb(app, "snapshot")(versions.snapshot)
 verb(app, "sql")(sql.sql)
 lives.add_to(table.app)
+versions.add_to(table.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

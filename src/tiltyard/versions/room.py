@@ -71,6 +71,9 @@ class TableVersions:
         if self._manifest is not None:
             self._manifest.read()
         together = [each for each in wanted if self._is_known_managed(each)]
+        for each in wanted:
+            if each not in together:
+                self._catalog.find(each.table)  # one that is not there stops all of them
         created: dict[NewVersion, VersionFile] = {}
         for _ in range(TRIES):
             rows = self._create_rows(together) if together else []
@@ -92,7 +95,7 @@ class TableVersions:
     def _is_known_managed(self, new: NewVersion) -> bool:
         if new.branch is not None or self._manifest is None:
             return False
-        row = self._manifest.known_row(new.table)
+        row = self._manifest.known().get(names.object_id(new.table))
         return row is not None and row.is_table and row.is_managed
 
     def _settle(self, wanted: Sequence[NewVersion]) -> None:
@@ -190,7 +193,8 @@ class TableVersions:
         if not table.managed:
             self._files.check_base(table, version)
             return
-        row = None if self._manifest is None else self._manifest.known_row(table.id)
+        known = None if self._manifest is None else self._manifest.known()
+        row = known.get(names.object_id(table.id)) if known is not None else None
         boundary = 0 if row is None else boundary_of(row)
         if boundary > version:
             raise VersionBehindBoundaryError.of(version, boundary)

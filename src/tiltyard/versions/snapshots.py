@@ -72,13 +72,13 @@ class Snapshots:
 
     def take(self, version: int | None, *, managed_only: bool) -> CatalogSnapshot:
         """One request to look, one for the time, and what Lance needs to read that version."""
-        number = self._table.read().version if version is None else version
+        number = version
+        if number is None:
+            latest = self._table.read()
+            _must_tell(latest)
+            number = latest.version
         snapshot, when = self._table.read_at(number)
-        if not snapshot.managed:
-            raise InvalidTableStateError(
-                f"version {number} of the catalog does not tell which versions its tables had",
-                hint="manage_versions makes it do so from then on",
-            )
+        _must_tell(snapshot)
         tables = dict(_tables(snapshot, managed_only=managed_only))
         return CatalogSnapshot(number, when, tables, lambda each: self._open(snapshot, each))
 
@@ -92,6 +92,15 @@ class Snapshots:
             if "not found" in str(error).lower():
                 raise _gone(wanted) from error
             raise self._lance.explain(error, f"open table {names.display(wanted.id)}") from error
+
+
+def _must_tell(snapshot: Snapshot) -> None:
+    if not snapshot.managed:
+        raise InvalidTableStateError(
+            f"version {snapshot.version} of the catalog does not tell which versions its tables "
+            f"had",
+            hint="manage_versions makes it do so from then on",
+        )
 
 
 def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:

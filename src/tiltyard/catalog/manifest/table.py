@@ -27,7 +27,7 @@ from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -103,6 +103,10 @@ class ManifestTable:
         """The metadata map of the table itself, where the properties of the root live."""
         return _metadata_of(self._refresh())
 
+    def known(self) -> Snapshot:
+        """The rows as they were read last. No request, if they ever were."""
+        return (self._state or self._refresh()).snapshot
+
     def last_read(self) -> tuple[Snapshot, dict[str, str]]:
         """The rows and the metadata as they were read last. No request, if they ever were."""
         state = self._state or self._refresh()
@@ -156,7 +160,8 @@ class ManifestTable:
         fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
         missing = {key: each for key, each in fragments.items() if key not in known}
         if missing:
-            rows = dataset.scanner(fragments=list(missing.values())).to_table()
+            scanner = dataset.scanner(fragments=list(missing.values()))
+            rows = in_a_thread(scanner.to_table)
             start = 0
             for key, fragment in missing.items():
                 size = fragment.count_rows()
