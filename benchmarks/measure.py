@@ -60,7 +60,10 @@ class Count:
 def contest(
     what: str, ours: Callable[[], object], theirs: Callable[[], object], *, goal: float
 ) -> Contest:
-    """Let both do it in turns. The first round warms up, if it is short enough to be repeated."""
+    """Let both do it in turns, and begin in turns.
+
+    The first round warms up, if it is short enough to be repeated.
+    """
     began = time.perf_counter()
     times = [(_timed(ours), _timed(theirs))]
     if time.perf_counter() - began < WARM_UP_SECONDS:
@@ -71,7 +74,11 @@ def contest(
         over = time.perf_counter() - began + per_round > BUDGET_SECONDS
         if over and (len(times) >= FEWEST_ROUNDS or per_round > BUDGET_SECONDS / 2):
             break
-        times.append((_timed(ours), _timed(theirs)))
+        if len(times) % 2:  # who comes second finds what the first has left behind
+            second = _timed(theirs)
+            times.append((_timed(ours), second))
+        else:
+            times.append((_timed(ours), _timed(theirs)))
     mine, other = zip(*times, strict=True)
     return Contest(what, statistics.median(mine), statistics.median(other), len(times), goal)
 

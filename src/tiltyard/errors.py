@@ -12,7 +12,13 @@
         ├── TableAlreadyExistsError
         ├── TableVersionNotFoundError
         ├── TableTagNotFoundError
+        ├── TableTagAlreadyExistsError
         ├── TableBranchNotFoundError
+        ├── TableBranchAlreadyExistsError
+        ├── TableIndexNotFoundError
+        ├── TableIndexAlreadyExistsError
+        ├── TransactionNotFoundError
+        ├── TableColumnNotFoundError
         ├── TableSchemaValidationError
         ├── InvalidTableStateError
         ├── ConcurrentModificationError        retryable
@@ -99,8 +105,32 @@ class TableTagNotFoundError(TiltyardError, lance_errors.TableTagNotFoundError):
     """The table has no such tag."""
 
 
+class TableTagAlreadyExistsError(TiltyardError, lance_errors.TableTagAlreadyExistsError):
+    """The table has a tag of this name."""
+
+
 class TableBranchNotFoundError(TiltyardError, lance_errors.TableBranchNotFoundError):
     """The table has no such branch."""
+
+
+class TableBranchAlreadyExistsError(TiltyardError, lance_errors.TableBranchAlreadyExistsError):
+    """The table has a branch of this name."""
+
+
+class TableIndexNotFoundError(TiltyardError, lance_errors.TableIndexNotFoundError):
+    """The table has no such index."""
+
+
+class TableIndexAlreadyExistsError(TiltyardError, lance_errors.TableIndexAlreadyExistsError):
+    """The table has an index of this name."""
+
+
+class TransactionNotFoundError(TiltyardError, lance_errors.TransactionNotFoundError):
+    """No version of the table was made by this transaction."""
+
+
+class TableColumnNotFoundError(TiltyardError, lance_errors.TableColumnNotFoundError):
+    """The table has no such column."""
 
 
 class TableSchemaValidationError(TiltyardError, lance_errors.TableSchemaValidationError):
@@ -158,8 +188,25 @@ class InternalError(TiltyardError, lance_errors.InternalError):
 
 
 # Lance and obstore say what went wrong in the text only, so the text decides. First match wins.
-# No bare numbers: "403 " is also the end of "version 1403 ".
+# No bare numbers: "403 " is also the end of "version 1403 ". What Lance says about a request comes
+# before what a store says, because it quotes the request: a filter may well name a "connection".
 _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
+    (r"no field named|field \S+ not found in struct|'\S+ not found in schema'",
+     TableColumnNotFoundError),
+    (r"column \S+ does not exist|column \S+ is not in the dataset", TableColumnNotFoundError),
+    (r"field '.*' not found\. available", TableColumnNotFoundError),
+    (r"append with different schema|duplicate field name|contained null values even though",
+     TableSchemaValidationError),
+    (r"index not found|index \S+ not found", TableIndexNotFoundError),
+    (r"index name \S+ already exists", TableIndexAlreadyExistsError),
+    (r"tag \S+ does not exist", TableTagNotFoundError),
+    (r"tag \S+ already exists", TableTagAlreadyExistsError),
+    (r"branch \S+ does not exist", TableBranchNotFoundError),
+    (r"version \S+ does not exist", TableVersionNotFoundError),
+    (r"not supported: ", UnsupportedOperationError),
+    (r"invalid user input|ref is invalid|invalid argument error|cannot drop all columns",
+     InvalidInputError),
+    (r"divide by zero|cast error|arithmetic overflow", InvalidInputError),
     (r"no ?such ?bucket|container ?not ?found", InvalidInputError),
     (r"unauthenticated|unauthorized|invalid ?access ?key|signature ?does ?not ?match",
      UnauthenticatedError),
@@ -169,8 +216,10 @@ _BY_TEXT: tuple[tuple[str, type[TiltyardError]], ...] = (
     (r"timed? ?out|connection|error sending request|response body error", ServiceUnavailableError),
     (r"internal server error|bad gateway|service unavailable", ServiceUnavailableError),
     (r"conflict|concurrent|precondition", ConcurrentModificationError),
-    (r"schema|field .* not found|column", TableSchemaValidationError),
 )  # fmt: skip
+
+# What is left of Lance's words about data, if nobody knows better.
+_ABOUT_DATA = r"schema|field .* not found|column"
 
 # Names that users chose say nothing about what went wrong: a table may be called "connection".
 _CHOSEN = re.compile(r"\w+://\S+|\b(?:location|path) .*?(?=: | not found| already exists|$)")
@@ -191,17 +240,25 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 # What Rust appends for its own developers: the debug form of the error, and where it was raised.
-_FOR_DEVELOPERS = re.compile(r"\s*(?:Debug source:.*|,? ?/\S+\.rs:\d+:\d+)", re.DOTALL)
+_FOR_DEVELOPERS = re.compile(
+    r"\s*(?:Debug source:.*|,?(?: location:)? ?/\S+\.rs:\d+:\d+)", re.DOTALL
+)
 
 
 def _tidy(text: str) -> str:
     return " ".join(_FOR_DEVELOPERS.sub("", text).split()).rstrip(",:")
 
 
-def translate(error: BaseException, doing: str, secrets: Iterable[str] = ()) -> TiltyardError:
+def translate(
+    error: BaseException,
+    doing: str,
+    secrets: Iterable[str] = (),
+    otherwise: type[TiltyardError] = InternalError,
+) -> TiltyardError:
     """Turn an error of pylance, obstore or the operating system into ours.
 
-    `doing` says what was being tried, in the words of the user: "create table 'users'".
+    `doing` says what was being tried, in the words of the user: "create table 'users'". An error
+    whose text tells nothing becomes `otherwise`.
     """
     if isinstance(error, TiltyardError):
         return error
@@ -215,4 +272,6 @@ def translate(error: BaseException, doing: str, secrets: Iterable[str] = ()) -> 
     for pattern, kind in _BY_TEXT:
         if re.search(pattern, lowered):
             return kind(message)
-    return InternalError(message)
+    if otherwise is InternalError and re.search(_ABOUT_DATA, lowered):
+        return TableSchemaValidationError(message)
+    return otherwise(message)

@@ -33,6 +33,7 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
+from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.world import World
 
 EPOCH_MS = 1_700_000_000_000
@@ -65,6 +66,7 @@ class Code:
     manifest: type[ManifestCatalog] = ManifestCatalog
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
+    versions: type[DirectoryVersions] = DirectoryVersions
 
 
 class Kit:

@@ -23,27 +23,24 @@ from tiltyard.world import World
 class Rows:
     """All rows of one version: what a `Snapshot` is, in a dictionary."""
 
-    managed = False
-
     def __init__(self, version: int, rows: Mapping[str, Row], tag: Tag | None) -> None:
         self.version = version
         self.rows = rows
         self.tag = tag
 
+    @property
+    def managed(self) -> bool:
+        return any(row.is_managed for row in self.rows.values())
+
     def get(self, wanted: str) -> Row | None:
         return self.rows.get(wanted)
 
-    def below(self, namespace: NamespaceId) -> list[Row]:
-        prefix = names.object_id(namespace) + DELIMITER if namespace else ""
-        found = [self.rows[key] for key in sorted(self.rows) if key.startswith(prefix)]
-        return [row for row in found if not row.is_version]
-
     def version_numbers(self, table: str) -> set[int]:
-        prefix = table + DELIMITER
+        start = table + DELIMITER
         return {
-            int(key.removeprefix(prefix))
+            int(key.removeprefix(start))
             for key, row in self.rows.items()
-            if row.is_version and key.rpartition(DELIMITER)[0] == table
+            if row.is_version and key.startswith(start) and key.removeprefix(start).isdecimal()
         }
 
     def version_row(self, table: str, number: int) -> Row | None:
@@ -52,6 +49,11 @@ class Rows:
 
     def head(self, table: str) -> int:
         return max(self.version_numbers(table), default=0)
+
+    def below(self, namespace: NamespaceId) -> list[Row]:
+        prefix = names.object_id(namespace) + DELIMITER if namespace else ""
+        found = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
+        return [row for row in found if not row.is_version]
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         return bool(self.below(namespace))
@@ -80,14 +82,13 @@ class Register:
     def __init__(self, store: Store, world: World) -> None:
         self._store = store
         self._world = world
-        self._known: Rows | None = None
 
     def read(self) -> Rows:
         return self.read_for_writing()
 
     def known(self) -> Rows:
-        """What was read last, as the real one has it."""
-        return self._known or self.read()
+        """The real one remembers, and may be behind. Here it is behind from the next request on."""
+        return self.read()
 
     def last_read(self) -> tuple[Rows, Mapping[str, str]]:
         """The real one remembers. Here it costs a request, which is one order more to search."""
@@ -95,10 +96,9 @@ class Register:
 
     def read_for_writing(self) -> Rows:
         try:
-            self._known = decode(self._store.get(REGISTER))
+            return decode(self._store.get(REGISTER))
         except NotThere:
-            self._known = Rows(0, {}, None)
-        return self._known
+            return Rows(0, {}, None)
 
     def commit(self, draft: Draft) -> None:
         """A strict swap. As with the real one, an error other than LostRaceError leaves doubt."""

@@ -10,7 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, health, lives, migrate, ns, sql, table, trash, versions
+from tiltyard.cli import (
+    config,
+    data,
+    failures,
+    health,
+    lives,
+    migrate,
+    ns,
+    sql,
+    table,
+    trash,
+    versions,
+)
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -45,6 +57,7 @@ verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "sql")(sql.sql)
+data.add_to(table.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
 

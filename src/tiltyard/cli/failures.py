@@ -75,11 +75,17 @@ def status_of(error: Exception) -> Exit:
         errors.TableVersionNotFoundError,
         errors.TableTagNotFoundError,
         errors.TableBranchNotFoundError,
+        errors.TableIndexNotFoundError,
+        errors.TableColumnNotFoundError,
+        errors.TransactionNotFoundError,
     )
     conflict = (
         errors.NamespaceAlreadyExistsError,
         errors.NamespaceNotEmptyError,
         errors.TableAlreadyExistsError,
+        errors.TableTagAlreadyExistsError,
+        errors.TableBranchAlreadyExistsError,
+        errors.TableIndexAlreadyExistsError,
         errors.ConcurrentModificationError,
     )
     if isinstance(error, not_found):

@@ -98,6 +98,8 @@ class Branches:
         again.
         """
         existing = set(dataset.branches.list())
+        if name not in existing:  # for Lance to say
+            remove()
 
         def going(present: _List) -> dict[str, Standing]:
             before = existing if present.blob is None else ()

@@ -9,9 +9,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tiltyard.namespace.columns import ColumnOperations
 from tiltyard.namespace.health import HealthOperations
+from tiltyard.namespace.indexes import IndexOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
+from tiltyard.namespace.queries import QueryOperations
+from tiltyard.namespace.refs import ReferenceOperations
+from tiltyard.namespace.rows import RowOperations
 from tiltyard.namespace.tables import TableOperations
+from tiltyard.namespace.transactions import TransactionOperations
 from tiltyard.namespace.versions import VersionOperations
 from tiltyard.namespace.writes import WriteOperations
 
@@ -19,7 +25,17 @@ __all__ = ["DirectoryNamespace", "connect"]
 
 
 class DirectoryNamespace(
-    NamespaceOperations, TableOperations, WriteOperations, VersionOperations, HealthOperations
+    TransactionOperations,
+    NamespaceOperations,
+    TableOperations,
+    WriteOperations,
+    VersionOperations,
+    QueryOperations,
+    RowOperations,
+    ColumnOperations,
+    IndexOperations,
+    ReferenceOperations,
+    HealthOperations,
 ):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ParamSpec, TypeVar
 
 import lance_namespace as api
+from pydantic import ValidationError
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
@@ -31,7 +32,7 @@ def says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @functools.wraps(method)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
             if kind is not None and len(args) > 1 and isinstance(args[1], dict):
-                given: Any = (args[0], kind.model_validate(args[1]), *args[2:])
+                given: Any = (args[0], _request(kind, args[1], doing), *args[2:])
                 return guarded(*given, **kwargs)
             try:
                 return method(*args, **kwargs)
@@ -44,6 +45,15 @@ def says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         return guarded
 
     return decorate
+
+
+def _request(kind: Any, given: dict[str, Any], doing: str) -> Any:
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        raise InvalidInputError(f"could not {doing}: {where}: {wrong['msg']}") from error
 
 
 def choice(kind: type[Choice], text: str | None, what: str) -> Choice:

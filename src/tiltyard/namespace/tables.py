@@ -170,6 +170,20 @@ class TableOperations(Rooms):
             properties=properties_of(created.table),
         )
 
+    @says("create an empty table")
+    def create_empty_table(self, request: api.CreateTableRequest) -> api.CreateTableResponse:
+        """`declare_table`, as older clients call it. It gets its schema with its first rows."""
+        if choice(CreateMode, request.mode, "create mode") is not CreateMode.CREATE:
+            raise InvalidInputError("a table without data can only be created anew")
+        declared = self.declare_table(
+            api.DeclareTableRequest(id=request.id, properties=request.properties)
+        )
+        return api.CreateTableResponse(
+            location=declared.location,
+            storage_options=declared.storage_options,
+            properties=declared.properties,
+        )
+
     @says("register table")
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
         """Give a name to a Lance table that lies inside the root and has none."""

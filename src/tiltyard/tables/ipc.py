@@ -1,29 +1,58 @@
-"""Rows as they arrive over the namespace interface: Arrow IPC bytes."""
+"""Rows as they cross the namespace interface: Arrow IPC bytes.
+
+Streams and files are taken; files are given out, as Lance's own clients do and expect.
+"""
 
 from __future__ import annotations
+
+import io
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from tiltyard.errors import InvalidInputError
 
 # Lance takes buffers as they are and panics over a decimal that is not aligned; the bytes of a
-# request may lie anywhere.
+# request may lie anywhere. To align everything is to copy everything, so the rest stays put.
 _ALIGNED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
+_AS_TYPED = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 
 
 def read_ipc(data: bytes) -> pa.Table:
-    """The rows of an Arrow IPC stream or file."""
+    """The rows of an Arrow IPC stream or file. The bytes are not copied, unless they lie badly."""
     if not data:
         raise InvalidInputError(
             "no data was given", hint="pass an Arrow IPC stream; an empty one carries the schema"
         )
+    source = pa.py_buffer(data)
+    opened = pa.ipc.open_file if data[:6] == b"ARROW1" else pa.ipc.open_stream
     try:
-        source = pa.BufferReader(data)
-        if data[:6] == b"ARROW1":
-            return pa.ipc.open_file(source, options=_ALIGNED).read_all()
-        return pa.ipc.open_stream(source, options=_ALIGNED).read_all()
+        schema = opened(source).schema
+        options = _ALIGNED if any(map(_has_decimal, schema.types)) else _AS_TYPED
+        rows = opened(source, options=options).read_all()
+        rows.validate()
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise InvalidInputError(f"the data is not an Arrow IPC stream: {error}") from error
+    return rows
+
+
+def write_ipc(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Batches as an Arrow IPC file, each encoded as it comes."""
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def _has_decimal(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_decimal(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _has_decimal(kind.value_type)
+    if pa.types.is_decimal(kind):
+        return True
+    return any(_has_decimal(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def check_schema(schema: pa.Schema) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import version_files
+from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import STAGED, Row
@@ -32,7 +33,8 @@ from tiltyard.errors import (
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.boundary import REJECTED
-from tiltyard.versions.directory import NewVersion, chosen_of
+from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
 from tiltyard.versions.staged import read_staged, transaction_of
@@ -209,10 +211,11 @@ class ManagedVersions:
         """
         self._store.require_conditions()
         table, location = owner.id, owner.location or ""
-        every = {
-            number: versions.file_of(number, self._version(snapshot, owner, number))
+        seen = {
+            number: self._version(snapshot, owner, number)
             for number in snapshot.version_numbers(owner.object_id)
         }
+        every = {number: versions.file_of(number, row) for number, row in seen.items()}
         chosen = chosen_of(table, ranges, every, lambda _: True, ignore_missing)
         if not chosen:
             return []
@@ -221,7 +224,7 @@ class ManagedVersions:
         needed = referred(self._store, location, None).keys() & chosen
         going = set(chosen) - needed
         gone: list[tuple[int, Row]] = self._manifest.submit(
-            versions.remove(table, location, going)
+            versions.remove(table, location, going, seen)
         ).answer
         self._store.delete_many(key for number, row in gone for key in _keys(number, row))
         return [number for number, _ in gone]
@@ -255,6 +258,16 @@ class ManagedVersions:
             for each in version_files.every(self._store, owner.location or "")
             if each.version <= boundary and each.version not in rows
         ]
+
+    def confirm(self, table: Table, version: int) -> bool:
+        """Whether a version that a name refers to now is there, and stays. Ahead of the boundary
+        one request to look, behind it three more to commit."""
+        nonce = self._world.token(12)
+        try:
+            self._manifest.submit(versions.confirm(table.id, table.location, version, nonce))
+        except TableVersionNotFoundError:
+            return False
+        return True
 
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""

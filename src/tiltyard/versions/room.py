@@ -23,9 +23,10 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 from tiltyard.store import Retry, Store
-from tiltyard.versions.directory import DirectoryVersions, NewVersion, NowManagedError
+from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management, is_rows
+from tiltyard.versions.reading import NowManagedError
 from tiltyard.world import World
 
 T = TypeVar("T")
@@ -135,6 +136,16 @@ class TableVersions:
             lambda rows, owner, snapshot: rows.describe(owner, snapshot, version),
             lambda: self._files.describe(table, version, branch),
         )
+
+    def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
+        """Whether a version stays that a name refers to since a moment ago."""
+        if branch is not None or not table.managed or self.rows is None:
+            return self._files.shows(table, version, branch)
+        return self.rows.confirm(table, version)
+
+    def begin_branch(self, table: Table, branch: str) -> None:
+        """Let a branch begin whose name another one had that is gone."""
+        self._files.begin_branch(table, branch)
 
     # -- deleting and hiding
 

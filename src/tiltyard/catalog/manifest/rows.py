@@ -41,6 +41,7 @@ STAGED = OURS + "staged"
 TRANSACTION = OURS + "transaction"
 HIDDEN_AT = OURS + "hidden_at_ms"
 HIDDEN_BECAUSE = OURS + "hidden_because"
+NAMED = OURS + "named"
 
 # What the row of a dropped table tells besides.
 STATE = OURS + "state"

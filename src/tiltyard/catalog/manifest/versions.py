@@ -21,6 +21,7 @@ from tiltyard.catalog.manifest.rows import (
     MANAGED,
     MANIFEST_PATH,
     MANIFEST_SIZE,
+    NAMED,
     STAGED,
     TABLE_VERSION,
     TIMESTAMP,
@@ -134,15 +135,47 @@ def raise_boundary(table: TableId, location: str, to: int) -> Edit:
     return edit
 
 
-def remove(table: TableId, location: str, numbers: Collection[int]) -> Edit:
-    """Take out the rows of versions behind the boundary; the answer is those that were there."""
+def remove(
+    table: TableId,
+    location: str,
+    numbers: Collection[int],
+    seen: Mapping[int, Row] | None = None,
+) -> Edit:
+    """Take out the rows of versions behind the boundary; the answer is those that were there.
+
+    Rows that are no longer as they were `seen` stay: see `confirm`.
+    """
 
     def edit(draft: Draft) -> Change:
         row = require_managed(draft, table, location)
         assert max(numbers, default=0) <= boundary_of(row)
         found = [(each, draft.version_row(row.object_id, each)) for each in sorted(numbers)]
-        there = [(number, each) for number, each in found if each is not None]
+        there = [
+            (number, each)
+            for number, each in found
+            if each is not None and (seen is None or seen.get(number) == each)
+        ]
         return Change(remove=tuple(each.object_id for _, each in there), answer=there)
+
+    return edit
+
+
+def confirm(table: TableId, location: str, number: int, nonce: str) -> Edit:
+    """Make sure that a version stays which a name refers to since a moment ago.
+
+    Behind the boundary a row may be one that stays, or one whose collector has read the names
+    already and is about to remove it. The row is changed, and a collector leaves it alone then.
+    """
+
+    def edit(draft: Draft) -> Change:
+        owner = require_managed(draft, table, location)
+        row = draft.version_row(owner.object_id, number)
+        if row is None:
+            raise missing(table, number)
+        if number > boundary_of(owner):
+            return Change(answer=row)
+        named = replace(row, metadata={**row.metadata, NAMED: nonce})
+        return Change(remove=(row.object_id,), add=(named,), answer=named)
 
     return edit
 

@@ -1,0 +1,148 @@
+"""Names for versions: tags, and branches that grow from one. Neither is a commit of its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import lance
+from lance_namespace_urllib3_client.models.branch_contents import BranchContents
+from lance_namespace_urllib3_client.models.tag_contents import TagContents
+
+from tiltyard import names
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.pylance import FAILURES
+from tiltyard.errors import (
+    InvalidInputError,
+    TableBranchAlreadyExistsError,
+    TableBranchNotFoundError,
+    TableTagAlreadyExistsError,
+    TableTagNotFoundError,
+    UnsupportedOperationError,
+)
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A version of a branch; None is the main one, as Lance has it in its files."""
+
+    version: int
+    branch: str | None = None
+
+    @property
+    def reference(self) -> tuple[str | None, int]:
+        return self.branch, self.version
+
+
+def on_branch(dataset: lance.LanceDataset, table: Table, branch: str | None) -> lance.LanceDataset:
+    """The latest version of a branch, open as the given one is. TableBranchNotFoundError."""
+    if branch is None:
+        return dataset
+    try:
+        return dataset.checkout_version((branch, None))
+    except FAILURES as error:
+        if "not found" in str(error).lower():
+            raise _no_branch(table, branch) from error
+        raise
+
+
+def restore(dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+    """Make an older version the next one of the branch that is open.
+
+    The commit builds on what is latest, not on the older version: that may be one of those that
+    stay behind the boundary, where nobody else may build on it.
+    """
+    operation = lance.LanceOperation.Restore(version)
+    return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+
+
+# -- tags
+
+
+def tags(dataset: lance.LanceDataset) -> dict[str, TagContents]:
+    """Every tag, in the order of their names."""
+    return {
+        name: TagContents(
+            version=found["version"],
+            branch=found["branch"],
+            manifestSize=found["manifest_size"],
+        )
+        for name, found in sorted(dataset.tags.list().items())
+    }
+
+
+def tagged(dataset: lance.LanceDataset, table: Table, tag: str) -> Point:
+    """What a tag points to. TableTagNotFoundError."""
+    found = dataset.tags.list().get(tag)
+    if found is None:
+        raise TableTagNotFoundError(f"table {names.display(table.id)} has no tag '{tag}'")
+    return Point(found["version"], found["branch"])
+
+
+def create_tag(dataset: lance.LanceDataset, table: Table, tag: str, point: Point) -> None:
+    """Give a version a name. TableTagAlreadyExistsError."""
+    if not tag:
+        raise InvalidInputError("a tag needs a name")
+    if tag in dataset.tags.list():
+        raise TableTagAlreadyExistsError(f"table {names.display(table.id)} has a tag '{tag}'")
+    dataset.tags.create(tag, point.reference)
+
+
+# -- branches
+
+
+def branches(dataset: lance.LanceDataset) -> dict[str, BranchContents]:
+    """Every branch but the main one, in the order of their names."""
+    found: dict[str, Any] = dict(dataset.branches.list())
+    return {
+        name: BranchContents(
+            parentBranch=each["parent_branch"],
+            parentVersion=each["parent_version"],
+            createAt=each["create_at"],
+            manifestSize=each["manifest_size"],
+            metadata=each["metadata"] or None,
+        )
+        for name, each in sorted(found.items())
+    }
+
+
+def must_have_branch(dataset: lance.LanceDataset, table: Table, branch: str) -> None:
+    """TableBranchNotFoundError."""
+    if branch not in dataset.branches.list():
+        raise _no_branch(table, branch)
+
+
+def must_be_free(dataset: lance.LanceDataset, table: Table, name: str) -> None:
+    """TableBranchAlreadyExistsError."""
+    if not name or name == MAIN:
+        raise InvalidInputError(f"{name!r} can't be the name of a new branch")
+    if name in dataset.branches.list():
+        raise TableBranchAlreadyExistsError(
+            f"table {names.display(table.id)} has a branch '{name}'"
+        )
+
+
+def create_branch(dataset: lance.LanceDataset, name: str, base: Point) -> None:
+    """Let a branch grow from a version."""
+    dataset.create_branch(name, base.reference)
+
+
+def delete_branch(dataset: lance.LanceDataset, table: Table, name: str) -> None:
+    """Remove a branch with its versions, unless a tag or another branch refers to them."""
+    found: dict[str, Any] = dict(dataset.branches.list())
+    if name not in found:
+        raise _no_branch(table, name)
+    users = [f"branch '{each}'" for each, of in found.items() if of["parent_branch"] == name]
+    users += [f"tag '{each}'" for each, of in dataset.tags.list().items() if of["branch"] == name]
+    if users:
+        raise UnsupportedOperationError(
+            f"branch '{name}' of table {names.display(table.id)} can't be deleted: "
+            f"{users[0]} refers to it"
+        )
+    dataset.branches.delete(name)
+
+
+def _no_branch(table: Table, branch: str) -> TableBranchNotFoundError:
+    return TableBranchNotFoundError(f"table {names.display(table.id)} has no branch '{branch}'")
