@@ -422,3 +422,17 @@ def test_a_killed_process_leaves_what_can_be_ended(another: Tries, requests: int
     recovered(tried)
     assert tried.rows() in WHOLE
     is_usable(tried)
+
+
+def test_a_commit_of_pylance_itself_ends_what_is_old(
+    fresh: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sweep then happens while Lance waits for the answer to its commit."""
+    _cut_off(fresh, 1)
+    (fresh.root / fresh.wanted[2].staged).unlink()
+    monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
+    fresh.properties = {**fresh.properties, "table_version_tracking_enabled": True}
+    writer = {"namespace_client": fresh.open(), "table_id": ["b"]}
+    lance.write_dataset(NEW, mode="append", **writer)
+    assert fresh.rows() == [BEFORE, BEFORE + 1, BEFORE]
+    assert recovered(fresh) == []
