@@ -12,6 +12,8 @@ _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
     "purge_table": "tiltyard trash purge",
     "keep_newer": "--keep-newer",
+    "even_if_young": "--even-if-young",
+    "repair_table": "tiltyard repair",
 }
 
 
