@@ -57,7 +57,7 @@ class Batches:
     def _needs_cover(self, wanted: Sequence[NewVersion]) -> bool:
         if len(wanted) < 2 or any(each.branch is not None for each in wanted):
             return False
-        return not all(self._catalog.find(each.table).managed for each in wanted)
+        return not self._versions.are_rows(wanted)
 
     def _checked(self, new: NewVersion) -> Covered:
         """What is refused has to be before a sidecar is armed: the number, the base, the bytes."""

@@ -85,6 +85,13 @@ class TableVersions:
             raise _restless(together[0].table)
         return [created.get(each) or self.create(each) for each in wanted]
 
+    def are_rows(self, wanted: Sequence[NewVersion]) -> bool:
+        """Whether the versions of all these tables are rows. One request at most."""
+        if self._manifest is None:
+            return False
+        self._manifest.read()
+        return all(self._is_known_managed(each) for each in wanted)
+
     def _create_rows(self, wanted: Sequence[NewVersion]) -> list[VersionFile] | None:
         assert self.rows is not None
         try:
