@@ -14,7 +14,7 @@ from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
 from tiltyard.maintenance.drift import Mending
-from tiltyard.maintenance.orphans import Kind
+from tiltyard.maintenance.orphan import Kind
 from tiltyard.maintenance.recovery import Resolution
 from tiltyard.maintenance.sidecars import Kind as Operation
 from tiltyard.namespace import rooms

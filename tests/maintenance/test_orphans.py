@@ -17,7 +17,7 @@ from tests.kit.stores import Fault
 from tests.maintenance.batch import Lake, stage
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
-from tiltyard.maintenance.orphans import Kind
+from tiltyard.maintenance.orphan import Kind
 from tiltyard.maintenance.sidecars import Covered
 from tiltyard.maintenance.sidecars import Kind as Operation
 

@@ -15,7 +15,7 @@ from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
-    from tiltyard.maintenance.orphans import Orphan
+    from tiltyard.maintenance.orphan import Orphan
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -36,10 +36,10 @@ def recover(
         ),
     ] = None,
 ) -> None:
-    """End what a crash interrupted: all of it is done then, or nothing.
+    """End what a crash interrupted.
 
-    Batches of versions, renames, and creates over dropped tables. The exit status is 3 if
-    something could not be ended.
+    Batches of versions, renames, and creates over dropped tables: all of it is done then, or
+    nothing. The exit status is 3 if something could not be ended.
     """
     patience = None if older_than is None else lives.duration("--older-than", older_than)
     report = call.catalog.recover(older_than=patience)

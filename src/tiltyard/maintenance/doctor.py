@@ -23,7 +23,8 @@ from tiltyard.lifecycle.bin import Bin
 from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.findings import Finding, Severity, error, info, warning
 from tiltyard.maintenance.leftovers import LeftOvers, hidden_markers
-from tiltyard.maintenance.orphans import Kind, Orphans
+from tiltyard.maintenance.orphan import Kind
+from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS
 from tiltyard.maintenance.sidecars import Sidecars, Unreadable
 from tiltyard.store import Listing, LocalStore, NotThere, Store

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from enum import StrEnum
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -21,14 +18,16 @@ from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import TableNotFoundError
-from tiltyard.maintenance import references
-from tiltyard.maintenance.references import (
+from tiltyard.maintenance.needed import (
     DATA,
     DELETIONS,
     INDEXES,
     TRANSACTIONS,
-    References,
+    Needed,
+    is_staged,
+    read_needed,
 )
+from tiltyard.maintenance.orphan import Kind, Orphan
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
 from tiltyard.store import Entry, LocalStore, Store
 from tiltyard.store.settle import PROBES
@@ -43,36 +42,6 @@ _PLACE = re.compile(
 )
 # How writers on a disk name what is not complete yet.
 _TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
-
-
-class Kind(StrEnum):
-    """What an orphan is."""
-
-    FILE = "file"
-    STAGED = "staged manifest"
-    TEMPORARY = "temporary file"
-    NOTE = "note of a write"
-    PROBE = "probe"
-    RESERVATION = "reservation"
-    DIRECTORY = "directory"
-    BOUNDARY = "boundary"
-    TABLE = "table"
-
-    @property
-    def is_removable(self) -> bool:
-        return self is not Kind.TABLE
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """Something that nothing refers to. `location` is the table's directory that it lies in."""
-
-    path: str
-    kind: Kind
-    bytes: int
-    modified_at: datetime
-    why: str
-    location: str | None = None
 
 
 class Orphans:
@@ -132,7 +101,7 @@ class Orphans:
         self,
         location: str,
         entry: Entry,
-        needed: References,
+        needed: Needed,
         noted: set[str],
         floor_ms: int,
     ) -> Orphan | None:
@@ -143,7 +112,7 @@ class Orphans:
         if _TEMPORARY.fullmatch(entry.name):
             return self._orphan(entry, Kind.TEMPORARY, "it was never completed", location)
         if names.VERSIONS_DIRECTORY in parts[:-1]:
-            if references.is_staged(entry) and entry.key not in needed.files:
+            if is_staged(entry) and entry.key not in needed.files:
                 return self._orphan(entry, Kind.STAGED, "it was never published", location)
             return None
         place = _PLACE.fullmatch(inside)
@@ -151,10 +120,10 @@ class Orphans:
             return None
         return self._orphan(entry, Kind.FILE, "no version refers to it", location)
 
-    def _needed(self, table: Table, floor_ms: int) -> References:
+    def _needed(self, table: Table, floor_ms: int) -> Needed:
         """What versions refer to, and the staged manifests that count themselves."""
         staged = set(self._staged_of(table))
-        found = references.read(
+        found = read_needed(
             self._store,
             self._lance,
             table.location,

@@ -35,7 +35,7 @@ _BRANCH = re.compile(
 
 
 @dataclass
-class References:
+class Needed:
     """What the versions of a table need: names of files, UUIDs of indexes and transactions, and
     the bytes of staged manifests, which have the names of files in them.
 
@@ -71,7 +71,7 @@ def is_staged(entry: Entry) -> bool:
 Keeps = Callable[[Entry], bool]
 
 
-def read(store: Store, access: Lance, location: str, keeps: Keeps) -> References:
+def read_needed(store: Store, access: Lance, location: str, keeps: Keeps) -> Needed:
     """Read every version of a table. Two requests each, several at a time, and one for each staged
     manifest that `keeps` says counts.
 
@@ -85,7 +85,7 @@ def read(store: Store, access: Lance, location: str, keeps: Keeps) -> References
             manifests.append(entry)
         elif INDEXES in folders:
             indexes.update(filter(_is_uuid, folders))
-    found = References()
+    found = Needed()
 
     def take(entry: Entry) -> tuple[set[str], bytes]:
         version = version_files.parse(entry)
