@@ -289,6 +289,17 @@ def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
     catalog._open_to_change(catalog._catalog.find(("b",)))
 
 
+@pytest.mark.slow  # Lance waits longer and longer between its tries
+def test_pylance_is_told_of_a_conflict_then(fresh: Lake) -> None:
+    _cut_off(fresh, 1)
+    fresh.properties = {**fresh.properties, "table_version_tracking_enabled": True}
+    writer = {"namespace_client": fresh.open(), "table_id": ["b"]}
+    with pytest.raises(OSError, match="onflict") as refused:
+        lance.write_dataset(NEW, mode="append", **writer)
+    assert "unknown" not in str(refused.value)
+    assert fresh.rows() == [AFTER, BEFORE, BEFORE]
+
+
 def test_whoever_does_not_want_that_can_say_so(fresh: Lake) -> None:
     _cut_off(fresh, 1)
     fresh.properties = {**fresh.properties, "recover_on_write": "false"}

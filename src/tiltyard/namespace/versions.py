@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import lance_namespace as api
 
 from tiltyard import names
-from tiltyard.errors import UnsupportedOperationError
+from tiltyard.errors import ConcurrentModificationError, UnsupportedOperationError
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.versions import answers
@@ -24,7 +24,11 @@ class VersionOperations(Rooms):
     ) -> api.CreateTableVersionResponse:
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
-        self._before_write([names.parse_table_id(request.id)])
+        try:
+            self._before_write([names.parse_table_id(request.id)])
+        except ConcurrentModificationError:
+            self._versions.note_refused(answers.new_version(self._root, request))
+            raise
         return answers.create(self._for_writers, self._root, request)
 
     @says("create versions of tables")

@@ -54,7 +54,7 @@ class ManagedVersions:
         self._world = world
         self._manifest = manifest
         self._complete: dict[str, None] = {}
-        self._refusals = Refusals(world)
+        self.refusals = Refusals(world)
 
     # -- writing
 
@@ -72,7 +72,7 @@ class ManagedVersions:
             rows: list[Row] = self._manifest.submit(commit).answer
         except ConcurrentModificationError as refusal:
             for each, _ in proposed:
-                self._refusals.note(each.location, each.file.version)
+                self.refusals.note(each.location, each.file.version)
             if isinstance(refusal, VersionBehindBoundaryError):
                 REJECTED.add()
                 log.warning("a commit was refused: %s", refusal)
@@ -150,7 +150,7 @@ class ManagedVersions:
         if row is not None and not versions.is_hidden(row):
             return self.ready(number, row)
         head = snapshot.head(owner.object_id)
-        if row is None and head and self._refusals.answers(owner.location or "", number):
+        if row is None and head and self.refusals.answers(owner.location or "", number):
             stand_in = self.ready(head, self._version(snapshot, owner, head))
             return replace(stand_in, version=number)
         if not head and version is None:

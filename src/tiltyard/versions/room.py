@@ -26,7 +26,7 @@ from tiltyard.store import Retry, Store
 from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management, is_rows
-from tiltyard.versions.reading import NowManagedError
+from tiltyard.versions.reading import NowManagedError, branch_of
 from tiltyard.world import World
 
 T = TypeVar("T")
@@ -91,6 +91,13 @@ class TableVersions:
             return False
         self._manifest.read()
         return all(self._is_known_managed(each) for each in wanted)
+
+    def note_refused(self, new: NewVersion) -> None:
+        """Note that a version was refused before it came here: whom Lance asks about it answers."""
+        location = branch_of(self._catalog.find(new.table).location, new.branch)
+        self._files.refusals.note(location, new.version)
+        if self.rows is not None:
+            self.rows.refusals.note(location, new.version)
 
     def _create_rows(self, wanted: Sequence[NewVersion]) -> list[VersionFile] | None:
         assert self.rows is not None
