@@ -85,8 +85,7 @@ class VersionOperations(Rooms):
     ) -> list[ManagedTable]:
         """Keep versions as rows of the manifest from now on, for every table that can have it.
 
-        Safe to repeat: a second run does what is left, and takes in versions that were written to
-        the directory of a managed table past the catalog. Lance's own clients can't change such a
+        Safe to repeat: a second run does what is left. Lance's own clients can't change such a
         catalog any more, only use it through this one. There is no way back.
         """
         return self._versions.management.run(dry_run=dry_run, progress=progress)
