@@ -289,6 +289,15 @@ def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
     catalog._open_to_change(catalog._catalog.find(("b",)))
 
 
+def test_versions_that_a_recovery_may_need_are_told(fresh: Lake) -> None:
+    recovery = fresh.open()._recovery
+    location = fresh.open()._catalog.find(("b",)).location
+    assert recovery.pinned(location) == set()
+    _cut_off(fresh, 1)
+    assert recovery.pinned(location) == {1, 2}
+    assert recovery.pinned("elsewhere") == set()
+
+
 @pytest.mark.slow  # Lance waits longer and longer between its tries
 def test_pylance_is_told_of_a_conflict_then(fresh: Lake) -> None:
     _cut_off(fresh, 1)

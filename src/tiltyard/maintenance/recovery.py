@@ -135,6 +135,18 @@ class Recovery:
         every = (each for each in self.sidecars.every() if isinstance(each, Sidecar))
         self._refuse_covered([each for each in every if each.operation != but], tables)
 
+    def pinned(self, location: str) -> set[int]:
+        """Versions of a table that a recovery may still look at or return to, and that a clean-up
+        has to leave. One request, and one for each sidecar."""
+        every = (each for each in self.sidecars.every() if isinstance(each, Sidecar))
+        tables = (table for sidecar in every for table in sidecar.tables)
+        found = (
+            (table.expected_version, table.base_head, table.version)
+            for table in tables
+            if table.location == location
+        )
+        return {number for numbers in found for number in numbers if number}
+
     def _refuse_covered(self, sidecars: Sequence[Sidecar], tables: Sequence[TableId]) -> None:
         for sidecar in sidecars:
             for table in tables:

@@ -88,9 +88,6 @@ class Sidecar:
     def key(self) -> str:
         return key_of(self.operation)
 
-    def covers(self, location: str) -> bool:
-        return any(each.location == location for each in self.tables)
-
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
