@@ -47,6 +47,7 @@ class Settings:
     commit_retries: int = 100
     max_staleness: float = 0.0
     table_version_tracking_enabled: bool = False
+    recover_on_write: bool = True
     default_ttl: float | None = 7 * 86400.0
     # Ours alone: what a clean-up of versions never touches, however little it is told to keep.
     cleanup_min_age: float = 3600.0
@@ -195,6 +196,7 @@ _PARSERS: dict[str, Callable[[str, Any], Any]] = {
     "commit_retries": _count,
     "max_staleness": _seconds,
     "table_version_tracking_enabled": _flag,
+    "recover_on_write": _flag,
     "default_ttl": lambda name, value: duration(value, name),
     "cleanup_min_age": _seconds,
     "actor": _text,

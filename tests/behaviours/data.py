@@ -7,6 +7,7 @@ from typing import Any
 
 import lance_namespace as api
 import pyarrow as pa
+from lance_namespace.errors import ErrorCode
 from lance_namespace_urllib3_client import models
 
 from tests.behaviours.calls import ipc
@@ -206,3 +207,133 @@ NAMES: dict[str, Callable[[Catalog], object]] = {
     ),
 }
 DATA_CALLS = READS | CHANGES | NAMES
+
+
+def _alter(catalog: Catalog, path: str, **rest: Any) -> object:
+    return catalog.alter_table_alter_columns(
+        api.AlterTableAlterColumnsRequest(
+            id=["points"], alterations=[models.AlterColumnsEntry(path=path, **rest)]
+        )
+    )
+
+
+# For every operation a request that is wrong, and the code of the error.
+REFUSALS: dict[str, tuple[Callable[[Catalog], object], ErrorCode]] = {
+    "count_table_rows": (
+        lambda c: count(c, predicate="nope = 1"),
+        ErrorCode.TABLE_COLUMN_NOT_FOUND,
+    ),
+    "query_table": (lambda c: query(c, filter="id = 1 AN id"), ErrorCode.INVALID_INPUT),
+    "explain_table_query_plan": (
+        lambda c: c.explain_table_query_plan(
+            api.ExplainTableQueryPlanRequest(id=["points"], query=query_request(vector=[1]))
+        ),
+        ErrorCode.INVALID_INPUT,
+    ),
+    "analyze_table_query_plan": (
+        lambda c: c.analyze_table_query_plan(
+            api.AnalyzeTableQueryPlanRequest(
+                id=["points"], k=1, vector=models.QueryTableRequestVector(), version=9
+            )
+        ),
+        ErrorCode.TABLE_VERSION_NOT_FOUND,
+    ),
+    "get_table_stats": (
+        lambda c: c.get_table_stats(api.GetTableStatsRequest(id=["points"], branch="nope")),
+        ErrorCode.TABLE_BRANCH_NOT_FOUND,
+    ),
+    "insert_into_table": (
+        lambda c: insert(c, pa.table({"id": ["one"]})),
+        ErrorCode.TABLE_SCHEMA_VALIDATION_ERROR,
+    ),
+    "merge_insert_into_table": (
+        lambda c: merge(c, POINTS, on=["nope"], when_matched_update_all=True),
+        ErrorCode.TABLE_COLUMN_NOT_FOUND,
+    ),
+    "update_table": (lambda c: update(c, ("id", "1 1")), ErrorCode.INVALID_INPUT),
+    "delete_from_table": (lambda c: delete(c, "nope = 1"), ErrorCode.TABLE_COLUMN_NOT_FOUND),
+    "alter_table_add_columns": (
+        lambda c: c.alter_table_add_columns(add_column("id", "1")),
+        ErrorCode.INVALID_INPUT,
+    ),
+    "alter_table_alter_columns": (
+        lambda c: _alter(c, "nope", rename="x"),
+        ErrorCode.TABLE_COLUMN_NOT_FOUND,
+    ),
+    "alter_table_drop_columns": (
+        lambda c: c.alter_table_drop_columns(
+            api.AlterTableDropColumnsRequest(id=["points"], columns=["nope"])
+        ),
+        ErrorCode.TABLE_COLUMN_NOT_FOUND,
+    ),
+    "update_table_schema_metadata": (
+        lambda c: c.update_table_schema_metadata(
+            api.UpdateTableSchemaMetadataRequest(id=["points"])
+        ),
+        ErrorCode.INVALID_INPUT,
+    ),
+    "update_field_metadata": (
+        lambda c: c.update_field_metadata(
+            api.UpdateFieldMetadataRequest(
+                id=["points"],
+                updates=[models.UpdateFieldMetadataEntry(path="nope", metadata={"a": "b"})],
+            )
+        ),
+        ErrorCode.TABLE_COLUMN_NOT_FOUND,
+    ),
+    "create_table_index": (
+        lambda c: index(c, "id", "BTREE"),
+        ErrorCode.TABLE_INDEX_ALREADY_EXISTS,
+    ),
+    "create_table_scalar_index": (
+        lambda c: c.create_table_scalar_index(
+            api.CreateTableIndexRequest(id=["points"], column="id", index_type="IVF_PQ")
+        ),
+        ErrorCode.INVALID_INPUT,
+    ),
+    "list_table_indices": (lambda c: indexes(c, version=9), ErrorCode.TABLE_VERSION_NOT_FOUND),
+    "describe_table_index_stats": (
+        lambda c: c.describe_table_index_stats(
+            api.DescribeTableIndexStatsRequest(id=["points"], index_name="nope")
+        ),
+        ErrorCode.TABLE_INDEX_NOT_FOUND,
+    ),
+    "drop_table_index": (
+        lambda c: c.drop_table_index(api.DropTableIndexRequest(id=["points"], index_name="nope")),
+        ErrorCode.TABLE_INDEX_NOT_FOUND,
+    ),
+    "restore_table": (
+        lambda c: c.restore_table(api.RestoreTableRequest(id=["points"], version=9)),
+        ErrorCode.TABLE_VERSION_NOT_FOUND,
+    ),
+    "create_table_tag": (lambda c: tag(c, "first", 1), ErrorCode.TABLE_TAG_ALREADY_EXISTS),
+    "update_table_tag": (
+        lambda c: c.update_table_tag(
+            api.UpdateTableTagRequest(id=["points"], tag="nope", version=1)
+        ),
+        ErrorCode.TABLE_TAG_NOT_FOUND,
+    ),
+    "delete_table_tag": (
+        lambda c: c.delete_table_tag(api.DeleteTableTagRequest(id=["points"], tag="nope")),
+        ErrorCode.TABLE_TAG_NOT_FOUND,
+    ),
+    "get_table_tag_version": (
+        lambda c: c.get_table_tag_version(api.GetTableTagVersionRequest(id=["points"], tag="nope")),
+        ErrorCode.TABLE_TAG_NOT_FOUND,
+    ),
+    "create_table_branch": (lambda c: branch(c, "side"), ErrorCode.TABLE_BRANCH_ALREADY_EXISTS),
+    "delete_table_branch": (
+        lambda c: c.delete_table_branch(api.DeleteTableBranchRequest(id=["points"], name="nope")),
+        ErrorCode.TABLE_BRANCH_NOT_FOUND,
+    ),
+    "describe_transaction": (
+        lambda c: c.describe_transaction(api.DescribeTransactionRequest(id=["points", "9"])),
+        ErrorCode.TRANSACTION_NOT_FOUND,
+    ),
+    "alter_transaction": (
+        lambda c: c.alter_transaction(
+            api.AlterTransactionRequest(id=["points", "9"], actions=[_AS_IT_IS])
+        ),
+        ErrorCode.TRANSACTION_NOT_FOUND,
+    ),
+}

@@ -12,7 +12,7 @@ from lance_namespace.errors import ErrorCode
 
 from tests.behaviours import data
 from tests.behaviours.calls import contents, create, declare, drop, exists, refused
-from tests.behaviours.data import CHANGES, DATA_CALLS, POINTS, READS
+from tests.behaviours.data import CHANGES, DATA_CALLS, POINTS, READS, REFUSALS
 from tests.behaviours.modes import V2
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk
@@ -54,16 +54,24 @@ def test_each_operation_works(points: Catalog, name: str) -> None:
     assert _version(points) == before + (name in CHANGES)
 
 
-@on_disk
-@pytest.mark.parametrize("name", DATA_CALLS)
-def test_a_dropped_table_is_not_found_and_stays_as_it_was(
-    points: Catalog, place: Place, name: str
-) -> None:
+def test_every_wrong_request_changes_nothing(points: Catalog, place: Place) -> None:
+    before = place.files()
+    for name, (call, code) in REFUSALS.items():
+        with refused(code) as caught:
+            call(points)
+        assert caught.value.message, name
+    assert place.files() == before
+    listed = points.list_table_tags, points.list_table_branches
+    assert set(REFUSALS) == set(DATA_CALLS) - {each.__name__ for each in listed}
+
+
+def test_nothing_can_be_done_with_a_dropped_table(points: Catalog, place: Place) -> None:
     drop(points, "points")
     before = place.files()
-    with refused(ErrorCode.TABLE_NOT_FOUND) as caught:
-        DATA_CALLS[name](points)
-    assert "undrop_table" in (caught.value.hint or "")
+    for call in DATA_CALLS.values():
+        with refused(ErrorCode.TABLE_NOT_FOUND) as caught:
+            call(points)
+        assert "undrop_table" in (caught.value.hint or "")
     assert place.files() == before
 
 

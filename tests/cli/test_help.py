@@ -23,10 +23,8 @@ VERBS = {
 
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
-    yield ("migrate",)
-    yield ("manage",)
-    yield ("snapshot",)
-    yield ("sql",)
+    for alone in ("migrate", "manage", "snapshot", "doctor", "recover", "repair", "orphans", "sql"):
+        yield (alone,)
     for noun, verbs in VERBS.items():
         yield (noun,)
         for verb in verbs.split():

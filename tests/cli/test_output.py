@@ -187,6 +187,7 @@ def test_config_show_is_the_same_for_people(tiltyard: Tiltyard, tmp_path: Path) 
         ["inline_optimization_enabled", "false", "default"],
         ["manifest_enabled", "false", "--mode"],
         ["max_staleness", "0.0", "default"],
+        ["recover_on_write", "true", "default"],
         ["root", "/lake", "TILTYARD_ROOT"],
         ["storage.region", "eu", "-p"],
         ["storage.secret_access_key", "***", "-p"],

@@ -14,6 +14,7 @@ from tiltyard.cli import (
     config,
     data,
     failures,
+    health,
     lives,
     maintenance,
     migrate,
@@ -50,6 +51,10 @@ app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
 verb(app, "migrate")(migrate.migrate)
+verb(app, "doctor")(health.doctor)
+verb(app, "recover")(health.recover)
+verb(app, "repair")(health.repair)
+verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)

@@ -14,6 +14,8 @@ _AS_TYPED = {
     "keep_newer": "--keep-newer",
     "allow_below_recovery_floor": "--allow-below-recovery-floor",
     "allow_young": "--allow-young",
+    "even_if_young": "--even-if-young",
+    "repair_table": "tiltyard repair",
 }
 
 

@@ -1,1 +1,1 @@
-"""Keeping tables small and fast: units of work on one table each, and many of them at once."""
+"""Keeping a catalog in order: each unit of work concerns one table, and may be repeated."""

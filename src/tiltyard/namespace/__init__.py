@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from tiltyard.namespace.columns import ColumnOperations
+from tiltyard.namespace.health import HealthOperations
 from tiltyard.namespace.indexes import IndexOperations
 from tiltyard.namespace.maintenance import MaintenanceOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
@@ -36,6 +37,7 @@ class DirectoryNamespace(
     IndexOperations,
     ReferenceOperations,
     MaintenanceOperations,
+    HealthOperations,
 ):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.
 

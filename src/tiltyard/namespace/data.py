@@ -42,6 +42,7 @@ class DataOperations(Rooms):
         """A branch of a table, open for one change. A refused commit says why it was."""
         self._store.require_conditions()
         table = self._found(id)
+        self._before_write([table.id])
         client = self._client(table)
         with client.plainly():
             try:

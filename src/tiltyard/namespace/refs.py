@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import lance_namespace as api
 
@@ -14,6 +15,9 @@ from tiltyard.namespace.requests import says
 from tiltyard.paging import page
 from tiltyard.tables import refs, transactions
 from tiltyard.tables.refs import Point
+
+if TYPE_CHECKING:
+    import lance
 
 
 class ReferenceOperations(DataOperations):
@@ -102,8 +106,13 @@ class ReferenceOperations(DataOperations):
             self._must_exist(table, base)
             refs.must_be_free(dataset, table, request.name)
             self._versions.begin_branch(table, request.name)
-            refs.create_branch(dataset, request.name, base)
-            self._must_stay(table, base, lambda: dataset.branches.delete(request.name))
+            self._branches.create(
+                table,
+                request.name,
+                dataset,
+                lambda: refs.create_branch(dataset, request.name, base),
+            )
+            self._must_stay(table, base, lambda: self._remove_branch(table, request.name, dataset))
         return api.CreateTableBranchResponse()
 
     @says("delete a branch of table")
@@ -112,8 +121,13 @@ class ReferenceOperations(DataOperations):
     ) -> api.DeleteTableBranchResponse:
         """Remove a branch with its versions, unless a tag or another branch needs them."""
         table = self._found(request.id)
-        refs.delete_branch(self._read_found(table), table, request.name)
+        self._remove_branch(table, request.name, self._read_found(table))
         return api.DeleteTableBranchResponse()
+
+    def _remove_branch(self, table: Table, name: str, dataset: lance.LanceDataset) -> None:
+        self._branches.delete(
+            table, name, dataset, lambda: refs.delete_branch(dataset, table, name)
+        )
 
     # -- what they share
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,17 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.writing import Writing
+from tiltyard.maintenance.adoption import Adoption
+from tiltyard.maintenance.batches import Batches
+from tiltyard.maintenance.branches import Branches
+from tiltyard.maintenance.checkup import Checkup
+from tiltyard.maintenance.doctor import Doctor
+from tiltyard.maintenance.drift import Drifts, TolerantVersions
+from tiltyard.maintenance.leftovers import LeftOvers
 from tiltyard.maintenance.manifest import BOUNDARY
+from tiltyard.maintenance.orphans import Orphans
+from tiltyard.maintenance.recovery import Recovery
+from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, open_store
 from tiltyard.tables import describe
@@ -93,6 +103,47 @@ class Rooms(api.LanceNamespace):
             self._store, self._world, self._catalog, files, revival, self._creation
         )
         self._versions = TableVersions(self._store, self._world, self._catalog, manifest, Retry())
+        self._drifts = (
+            None if manifest is None else Drifts(self._store, self._world, self._lance, manifest)
+        )
+        self._for_writers = TolerantVersions(self._versions, self._catalog, self._drifts)
+        self._recovery = Recovery(
+            self._store,
+            self._world,
+            self._catalog,
+            manifest,
+            self._versions,
+            self._client,
+            self._settings.actor,
+        )
+        self._batches = Batches(self._store, self._catalog, self._versions, self._recovery)
+        self._left_overs = LeftOvers(
+            self._store, self._world, directory, manifest, revival, moves, self._registrar
+        )
+        self._branches = Branches(self._store, self._world)
+        self._orphans = Orphans(
+            self._store,
+            self._world,
+            self._lance,
+            self._catalog,
+            manifest,
+            self._recovery.sidecars,
+            lists_directories=self._settings.dir_listing_enabled,
+        )
+        self._adoption = Adoption(self._store, self._world, markers, manifest)
+        self._doctor = Doctor(
+            self._store,
+            self._world,
+            self._catalog,
+            directory,
+            manifest,
+            None if manifest is None else self._manifest_table,
+            self._lives.bin,
+            self._recovery.sidecars,
+            self._left_overs,
+            self._orphans,
+            Checkup(self._store, self._versions, self._drifts, self._branches, self._open),
+        )
         self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
@@ -147,14 +198,21 @@ class Rooms(api.LanceNamespace):
     def _open_to_change(self, table: Table, version: int | None = None) -> lance.LanceDataset:
         """A table whose commits are guarded: each arrives in the versions room, and counts if that
         says so. Lance wraps the reason of a refusal; `_changing` tells it."""
+        self._before_write([table.id])
         return self._client(table).open(version)
 
     @contextmanager
     def _changing(self, table: Table, version: int | None = None) -> Iterator[lance.LanceDataset]:
         """A table to change, whose refused commits are raised as the errors that they are."""
+        self._before_write([table.id])
         client = self._client(table)
         with client.plainly():
             yield client.open(version)
+
+    def _before_write(self, tables: Sequence[TableId]) -> None:
+        """End what crashes have left, once per client, and keep off tables where that failed."""
+        if self._settings.recover_on_write:
+            self._recovery.before_write(tables)
 
     def _door_of(self, location: str) -> CommitClient | None:
         """Where the commits at a location go, if its versions are rows."""
@@ -164,7 +222,7 @@ class Rooms(api.LanceNamespace):
         return self._client(table) if table is not None and table.managed else None
 
     def _client(self, table: Table) -> CommitClient:
-        return CommitClient(table, self._versions, self._lance, self._root)
+        return CommitClient(table, self._for_writers, self._lance, self._root)
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import lance_namespace as api
 
 from tiltyard import names
-from tiltyard.errors import UnsupportedOperationError
+from tiltyard.errors import ConcurrentModificationError, UnsupportedOperationError
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.versions import answers
@@ -24,18 +24,24 @@ class VersionOperations(Rooms):
     ) -> api.CreateTableVersionResponse:
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
-        return answers.create(self._versions, self._root, request)
+        try:
+            self._before_write([names.parse_table_id(request.id)])
+        except ConcurrentModificationError:
+            self._versions.note_refused(answers.new_version(self._root, request))
+            raise
+        return answers.create(self._for_writers, self._root, request)
 
     @says("create versions of tables")
     def batch_create_table_versions(
         self, request: api.BatchCreateTableVersionsRequest
     ) -> api.BatchCreateTableVersionsResponse:
-        """Those of managed tables in one commit, all of them or none; others one after the other.
+        """All of them or none, also if this process dies meanwhile: `recover` ends it then.
 
         All requests are checked before the first is carried out.
         """
         wanted = [answers.new_version(self._root, entry) for entry in request.entries]
-        created = self._versions.create_all(wanted)
+        self._before_write([each.table for each in wanted])
+        created = self._batches.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
             versions=[answers.as_version(self._root, each) for each in created]
         )
@@ -79,8 +85,7 @@ class VersionOperations(Rooms):
     ) -> list[ManagedTable]:
         """Keep versions as rows of the manifest from now on, for every table that can have it.
 
-        Safe to repeat: a second run does what is left, and takes in versions that were written to
-        the directory of a managed table past the catalog. Lance's own clients can't change such a
+        Safe to repeat: a second run does what is left. Lance's own clients can't change such a
         catalog any more, only use it through this one. There is no way back.
         """
         return self._versions.management.run(dry_run=dry_run, progress=progress)

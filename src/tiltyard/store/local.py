@@ -7,6 +7,7 @@ which no listing shows.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import fcntl
 import hashlib
@@ -284,6 +285,16 @@ class LocalStore:
             except OSError as error:
                 raise self._refused(error, f"{PRIVATE}/{room}") from error
         return path
+
+    def left_behind(self) -> Sequence[Entry]:
+        """Files that were being written, by processes that are at work or died over it."""
+        folder = f"{PRIVATE}/staged"
+        found: builtins.list[Entry] = []
+        with suppress(FileNotFoundError), os.scandir(self._path(folder)) as items:
+            for item in items:
+                with suppress(NotThere):
+                    found.append(self.head(f"{folder}/{item.name}"))
+        return found
 
     def _prune(self, key: str) -> None:
         """Empty folders are not directories here, so none stays behind. rmdir spares the others."""

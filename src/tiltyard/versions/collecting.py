@@ -84,6 +84,16 @@ class Collecting(Reading):
         self._store.delete_many(every[version].key for version in stale)
         return stale
 
+    def stale(self, table: Table) -> Sequence[int]:
+        """The versions of the main branch that `scrub` would delete. Two requests or three."""
+        kept = self._kept(table, None)
+        if not kept.boundary:
+            return []
+        every = self._files(table.location)
+        if begins_again(table, kept, {each.version: each for each in every}):
+            return []
+        return sorted(self._hidden(table, None, kept, every))
+
 
 def chosen_of(
     table: TableId,

@@ -65,7 +65,7 @@ class DirectoryVersions(Collecting):
             if seat.is_marked and base:
                 self._guard_directory(new, location, base)
         except ConcurrentModificationError:
-            self._refusals.note(location, new.version)
+            self.refusals.note(location, new.version)
             raise
         with self._keeping(boundary, location, restored_by(body)):
             try:

@@ -54,7 +54,7 @@ class ManagedVersions:
         self._world = world
         self._manifest = manifest
         self._complete: dict[str, None] = {}
-        self._refusals = Refusals(world)
+        self.refusals = Refusals(world)
 
     # -- writing
 
@@ -72,7 +72,7 @@ class ManagedVersions:
             rows: list[Row] = self._manifest.submit(commit).answer
         except ConcurrentModificationError as refusal:
             for each, _ in proposed:
-                self._refusals.note(each.location, each.file.version)
+                self.refusals.note(each.location, each.file.version)
             if isinstance(refusal, VersionBehindBoundaryError):
                 REJECTED.add()
                 log.warning("a commit was refused: %s", refusal)
@@ -160,7 +160,7 @@ class ManagedVersions:
         if row is not None and not versions.is_hidden(row):
             return self.ready(number, row)
         head = snapshot.head(owner.object_id)
-        if row is None and head and self._refusals.answers(owner.location or "", number):
+        if row is None and head and self.refusals.answers(owner.location or "", number):
             stand_in = self.ready(head, self._version(snapshot, owner, head))
             return replace(stand_in, version=number)
         if not head and version is None:
@@ -255,15 +255,19 @@ class ManagedVersions:
 
     def scrub(self, owner: Row, snapshot: Snapshot) -> Sequence[int]:
         """Delete the files of versions behind the boundary that have no row any more."""
+        stale = self.stale(owner, snapshot)
+        self._store.delete_many(each.key for each in stale)
+        return sorted(each.version for each in stale)
+
+    def stale(self, owner: Row, snapshot: Snapshot) -> list[VersionFile]:
+        """The files of versions behind the boundary that have no row any more. One request."""
         boundary = versions.boundary_of(owner)
         rows = snapshot.version_numbers(owner.object_id)
-        stale = [
+        return [
             each
             for each in version_files.every(self._store, owner.location or "")
             if each.version <= boundary and each.version not in rows
         ]
-        self._store.delete_many(each.key for each in stale)
-        return sorted(each.version for each in stale)
 
     def confirm(self, table: Table, version: int) -> bool:
         """Whether a version that a name refers to now is there, and stays. Ahead of the boundary

@@ -63,10 +63,7 @@ class Management:
         return self._manifest is not None and self._manifest.known().managed
 
     def run(self, *, dry_run: bool = False, progress: Progress | None = None) -> list[ManagedTable]:
-        """Manage the versions of every table that can be. Safe to repeat after a crash.
-
-        What was written to the directory of a managed table past the catalog is taken in as well.
-        """
+        """Manage the versions of every table that can be. Safe to repeat after a crash."""
         manifest = self._required()
         if not dry_run:
             manifest.manage_versions()
@@ -118,6 +115,8 @@ class Management:
     def _looked_at(self, table: Table) -> ManagedTable:
         if _why_not(table) is not None:
             return _left(table)
+        if table.managed and not table.arriving:
+            return ManagedTable(table.id, table.location, Keeping.ROWS, 0)
         files, _ = self._files.visible_at(table)
         known = self._required().known().version_numbers(names.object_id(table.id))
         new = [each for each in files if each.version not in known]

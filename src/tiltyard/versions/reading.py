@@ -54,7 +54,7 @@ class Reading:
         self._catalog = catalog
         self._retry = retry
         self._boundaries: dict[str, Boundary] = {}
-        self._refusals = Refusals(world)
+        self.refusals = Refusals(world)
 
     # -- reading
 
@@ -103,7 +103,7 @@ class Reading:
             if not self._hidden(found, branch, kept, [parsed, *self._newest(location)]):
                 return parsed
         newest = version_files.latest(self._store, location)
-        if newest is not None and self._refusals.answers(location, version):
+        if newest is not None and self.refusals.answers(location, version):
             return replace(newest, version=version)
         raise missing(table, version)
 

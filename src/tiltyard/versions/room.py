@@ -26,7 +26,7 @@ from tiltyard.store import Retry, Store
 from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management, is_rows
-from tiltyard.versions.reading import NowManagedError
+from tiltyard.versions.reading import NowManagedError, branch_of
 from tiltyard.world import World
 
 T = TypeVar("T")
@@ -84,6 +84,20 @@ class TableVersions:
         else:
             raise _restless(together[0].table)
         return [created.get(each) or self.create(each) for each in wanted]
+
+    def are_rows(self, wanted: Sequence[NewVersion]) -> bool:
+        """Whether the versions of all these tables are rows. One request at most."""
+        if self._manifest is None:
+            return False
+        self._manifest.read()
+        return all(self._is_known_managed(each) for each in wanted)
+
+    def note_refused(self, new: NewVersion) -> None:
+        """Note that a version was refused before it came here: whom Lance asks about it answers."""
+        location = branch_of(self._catalog.find(new.table).location, new.branch)
+        self._files.refusals.note(location, new.version)
+        if self.rows is not None:
+            self.rows.refusals.note(location, new.version)
 
     def _create_rows(self, wanted: Sequence[NewVersion]) -> list[VersionFile] | None:
         assert self.rows is not None
@@ -184,6 +198,18 @@ class TableVersions:
             lambda rows, owner, snapshot: rows.scrub(owner, snapshot),
             lambda: self._files.scrub(table, branch),
         )
+
+    def stale(self, table: Table) -> Sequence[int]:
+        """Versions behind the boundary that count for nothing: what `scrub` would delete."""
+        if not table.managed:
+            return self._files.stale(table)
+        if self._manifest is None or self.rows is None or table.arriving:
+            return []
+        snapshot = self._manifest.read()
+        owner = snapshot.get(names.object_id(table.id))
+        if owner is None or not is_rows(owner):
+            return []
+        return [each.version for each in self.rows.stale(owner, snapshot)]
 
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version of a managed table, without deleting it."""

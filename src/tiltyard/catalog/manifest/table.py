@@ -198,19 +198,18 @@ class ManifestTable:
         state = self._refresh()
         if state.dataset is None:
             return state.snapshot
-        _check_flags(state.dataset, WRITER_FLAGS, "write to")
-        # The first commit can only stamp the schema, which clients of Lance forget in theirs.
-        schema = state.dataset.schema.metadata or {}
-        stamp = state.dataset.metadata.get(STAMP) or schema.get(STAMP.encode(), b"").decode()
-        if stamp == str(FORMAT):
+        if _checked_stamp(state.dataset):
             return state.snapshot
-        if stamp:
-            raise UnsupportedOperationError(
-                f"this catalog has format {stamp}, and this version of tiltyard writes {FORMAT}",
-                hint="upgrade tiltyard first; reading goes on working",
-            )
         self.update_metadata({STAMP: str(FORMAT)})
         return self._refresh().snapshot
+
+    def is_stamped(self) -> bool:
+        """Whether the table tells its format; True if there is none. One request.
+
+        UnsupportedOperationError if it is one that we must not write to.
+        """
+        state = self._refresh()
+        return state.dataset is None or _checked_stamp(state.dataset)
 
     def read_at(self, version: int) -> tuple[Snapshot, datetime]:
         """The rows of an earlier version, and when it was made."""
@@ -364,6 +363,20 @@ def _parts(staged: Staged, rows: pa.Table) -> list[Part]:
         parts.append(Part(fragment, rows.slice(start, fragment.physical_rows)))
         start += fragment.physical_rows
     return parts
+
+
+def _checked_stamp(dataset: lance.LanceDataset) -> bool:
+    """Whether a manifest that we may write to has our stamp."""
+    _check_flags(dataset, WRITER_FLAGS, "write to")
+    # The first commit can only stamp the schema, which clients of Lance forget in theirs.
+    schema = dataset.schema.metadata or {}
+    stamp = dataset.metadata.get(STAMP) or schema.get(STAMP.encode(), b"").decode()
+    if stamp not in ("", str(FORMAT)):
+        raise UnsupportedOperationError(
+            f"this catalog has format {stamp}, and this version of tiltyard writes {FORMAT}",
+            hint="upgrade tiltyard first; reading goes on working",
+        )
+    return bool(stamp)
 
 
 def _check_flags(dataset: lance.LanceDataset, key: str, verb: str) -> None:

@@ -43,6 +43,10 @@ class NotManagedError(ConcurrentModificationError):
     """The versions of this table are files, not rows, or not all of them are rows yet."""
 
 
+class DriftedError(ConcurrentModificationError):
+    """Others wrote versions to the directory of a managed table past the catalog."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A version that a writer wants to add: based on which, by which transaction, and which older
@@ -106,10 +110,10 @@ def add(wanted: Proposal) -> Edit:
                 hint="rebase onto it and commit again",
             )
         if number > head + 1:
-            raise ConcurrentModificationError(
+            raise DriftedError(
                 f"version {number} of table {names.display(wanted.table)} can't follow {head}",
-                hint="others wrote to its directory past the catalog: manage_versions takes in "
-                "what they left",
+                hint="others wrote to its directory past the catalog: repair_table settles whether "
+                "that counts",
             )
         restored = wanted.restored
         if restored is not None and draft.version_row(row.object_id, restored) is None:
@@ -234,8 +238,8 @@ def announce(table: TableId, location: str) -> Edit:
 def arrive(table: TableId, location: str, files: Iterable[VersionFile], boundary: int) -> Edit:
     """Make rows of the versions that the directory had after the announcement.
 
-    Of a table that has rows already, files above its head come in: they were written past the
-    catalog. The answer is how many rows are new.
+    A table that has rows already stays as it is: what lies above its head was written past the
+    catalog, maybe on top of a version that was replaced since. The answer is how many are new.
     """
     every = sorted(files, key=lambda each: each.version)
 
@@ -244,9 +248,7 @@ def arrive(table: TableId, location: str, files: Iterable[VersionFile], boundary
         if row is None or row.location != location or not row.is_managed:
             return Change(answer=0)
         if row.metadata[VERSIONS] == MANAGED:
-            past = _following(draft.head(row.object_id), every)
-            added = tuple(row_of(row.object_id, each) for each in past)
-            return Change(add=added, answer=len(added))
+            return Change(answer=0)
         added = tuple(row_of(row.object_id, each) for each in every)
         about = {**row.metadata, VERSIONS: MANAGED}
         if boundary:
@@ -255,15 +257,6 @@ def arrive(table: TableId, location: str, files: Iterable[VersionFile], boundary
         return Change(remove=(row.object_id,), add=(managed, *added), answer=len(added))
 
     return edit
-
-
-def _following(head: int, files: Iterable[VersionFile]) -> list[VersionFile]:
-    """The files that go on from the head without a gap."""
-    found: list[VersionFile] = []
-    for each in files:
-        if each.version == head + len(found) + 1:
-            found.append(each)
-    return found
 
 
 def born(row: Row, files: Iterable[VersionFile]) -> tuple[Row, ...]:

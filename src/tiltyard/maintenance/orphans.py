@@ -1,0 +1,285 @@
+"""What lies in a catalog and nothing refers to: found, sized, and removed once it is old enough.
+
+A file may be younger than the commit that will name it, so age is asked for first, and what refers
+to files is read anew right before they are deleted. A directory with a committed version is never
+deleted from here: it may be a table that somebody deregistered. It can be put into the trash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import Catalog, Table
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
+from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.pylance import Lance
+from tiltyard.errors import TableNotFoundError
+from tiltyard.maintenance.needed import (
+    DATA,
+    DELETIONS,
+    INDEXES,
+    TRANSACTIONS,
+    Needed,
+    is_staged,
+    read_needed,
+)
+from tiltyard.maintenance.orphan import Kind, Orphan
+from tiltyard.maintenance.sidecars import Sidecar, Sidecars
+from tiltyard.store import Entry, LocalStore, Store
+from tiltyard.store.settle import PROBES
+from tiltyard.world import World, moment
+
+FLOOR_MS = 7 * 24 * 60 * 60 * 1000
+
+_PLACE = re.compile(
+    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
+    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
+    re.DOTALL,
+)
+# How writers on a disk name what is not complete yet.
+_TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
+
+
+class Orphans:
+    """Finds and removes the orphans of one catalog."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        access: Lance,
+        catalog: Catalog,
+        manifest: ManifestCatalog | None,
+        sidecars: Sidecars,
+        *,
+        lists_directories: bool,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._lance = access
+        self._catalog = catalog
+        self._manifest = manifest
+        self._sidecars = sidecars
+        self._lists_directories = lists_directories
+
+    # -- finding
+
+    def find(
+        self, tables: Sequence[Table] | None = None, floor_ms: int = FLOOR_MS
+    ) -> Iterator[Orphan]:
+        """Everything older than the floor that nothing refers to; of given tables, their files.
+
+        One listing of all files, one of the root, and what reading every version takes.
+        """
+        if tables is None:
+            yield from self._around(floor_ms)
+            yield from self.beside(floor_ms)
+            tables = [found for found in map(self._found, self._catalog.list_all_tables()) if found]
+        for table in tables:
+            yield from self.of_table(table, floor_ms)
+
+    def _found(self, identifier: str) -> Table | None:
+        try:
+            return self._catalog.find(names.split_object_id(identifier))
+        except TableNotFoundError:  # dropped since it was listed
+            return None
+
+    def of_table(self, table: Table, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
+        """The files of one table that no version needs. InvalidTableStateError if one of its
+        versions can't be read: then nothing is an orphan."""
+        needed, open_names = self._needed(table, floor_ms), self._noted(floor_ms)
+        for entry in self._store.walk(table.location):
+            orphan = self._judge(table.location, entry, needed, open_names, floor_ms)
+            if orphan is not None:
+                yield orphan
+
+    def _judge(
+        self,
+        location: str,
+        entry: Entry,
+        needed: Needed,
+        noted: set[str],
+        floor_ms: int,
+    ) -> Orphan | None:
+        if not self._is_old(entry, floor_ms):
+            return None
+        inside = entry.key[len(location) + 1 :]
+        parts = inside.split("/")
+        if _TEMPORARY.fullmatch(entry.name):
+            return self._orphan(entry, Kind.TEMPORARY, "it was never completed", location)
+        if names.VERSIONS_DIRECTORY in parts[:-1]:
+            if is_staged(entry) and entry.key not in needed.files:
+                return self._orphan(entry, Kind.STAGED, "it was never published", location)
+            return None
+        place = _PLACE.fullmatch(inside)
+        if place is None or needed.needs(place["folder"], parts) or noted.intersection(parts):
+            return None
+        return self._orphan(entry, Kind.FILE, "no version refers to it", location)
+
+    def _needed(self, table: Table, floor_ms: int) -> Needed:
+        """What versions refer to, and the staged manifests that count themselves."""
+        staged = set(self._staged_of(table))
+        found = read_needed(
+            self._store,
+            self._lance,
+            table.location,
+            lambda entry: entry.key in staged or not self._is_old(entry, floor_ms),
+        )
+        found.files |= staged
+        return found
+
+    def _staged_of(self, table: Table) -> Iterator[str]:
+        """Staged manifests that a row or a sidecar names."""
+        for sidecar in self._sidecars.every():
+            if isinstance(sidecar, Sidecar):
+                yield from (each.staged for each in sidecar.tables if each.staged)
+        if self._manifest is None or not table.managed:
+            return
+        snapshot, identifier = self._manifest.read(), names.object_id(table.id)
+        for number in snapshot.version_numbers(identifier):
+            row = snapshot.version_row(identifier, number)
+            if row is not None and STAGED in row.metadata:
+                yield row.metadata[STAGED]
+
+    def _noted(self, floor_ms: int) -> set[str]:
+        """Data files of writes that are under way."""
+        entries = self._store.walk(names.WRITES)
+        return {each.name for each in entries if not self._is_old(each, floor_ms)}
+
+    # -- beside the tables
+
+    def _around(self, floor_ms: int) -> Iterator[Orphan]:
+        for entry in self._store.walk(names.WRITES):
+            if self._is_old(entry, floor_ms):
+                yield self._orphan(entry, Kind.NOTE, "its write is long over")
+        for entry in self._store.walk(PROBES):
+            if self._is_old(entry, floor_ms):
+                yield self._orphan(entry, Kind.PROBE, "it was for a moment only")
+        if isinstance(self._store, LocalStore):
+            for entry in self._store.left_behind():
+                if self._is_old(entry, floor_ms):
+                    yield self._orphan(entry, Kind.TEMPORARY, "it was never completed")
+
+    def beside(self, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
+        """Directories that no row and no name knows.
+
+        A create has its directory before its row, so the rows are read after the listing. Without
+        rows to look at, nothing can be said about those that belong to rows.
+        """
+        listing = self._store.list()
+        has_rows = DIRECTORY in listing.directories
+        if has_rows and self._manifest is None:
+            return
+        snapshot = EMPTY if self._manifest is None else self._manifest.read()
+        known = known_directories(snapshot)
+        hidden = {
+            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
+        }
+        for directory in listing.directories:
+            if directory in known or directory.startswith(names.RESERVED_PREFIX):
+                continue
+            name = names.table_name(directory)
+            if name is not None and (self._lists_directories or name in hidden):
+                continue  # the directory is the name, or its marker knows it
+            yield from self._directory(directory, floor_ms)
+        for area in (names.BOUNDARIES, names.BRANCH_LISTS):
+            yield from self._left_of_tables(area, known, set(listing.directories), floor_ms)
+
+    def _directory(self, directory: str, floor_ms: int) -> Iterator[Orphan]:
+        entries = list(self._store.walk(directory))
+        size, newest = sum(each.size for each in entries), _newest(entries)
+        if not entries:
+            return
+        if any(_is_version(each) for each in entries):
+            why = "it holds a table that has no name"
+            yield Orphan(directory, Kind.TABLE, size, moment(newest), why, directory)
+        elif names.is_hashed_directory(directory) and self._all_old(entries, floor_ms):
+            is_reserved = all(each.name == names.RESERVATION for each in entries)
+            kind = Kind.RESERVATION if is_reserved else Kind.DIRECTORY
+            why = "no name knows it, and it has no version"
+            yield Orphan(directory, kind, size, moment(newest), why, directory)
+
+    def _left_of_tables(
+        self, area: str, known: set[str], there: set[str], floor_ms: int
+    ) -> Iterator[Orphan]:
+        """Of directories that are never used again, once they are gone."""
+        for entry in self._store.walk(area):
+            directory = entry.key.split("/")[1].removesuffix(".json")
+            is_over = names.is_hashed_directory(directory) and directory not in known | there
+            if is_over and self._is_old(entry, floor_ms):
+                yield self._orphan(entry, Kind.BOUNDARY, "its table was purged")
+
+    # -- removing
+
+    def remove(self, found: Iterable[Orphan], floor_ms: int = FLOOR_MS) -> list[Orphan]:
+        """Delete what is still an orphan, and return what went. Tables are left alone.
+
+        What refers to files is read anew, after everything was found and right before it goes.
+        """
+        listed = [each for each in found if each.kind.is_removable]
+        fresh = set(self._again(listed, floor_ms))
+        going = [each for each in listed if (each.path, each.kind) in fresh]
+        for each in going:
+            if each.kind in (Kind.DIRECTORY, Kind.RESERVATION):
+                inside = list(self._store.walk(each.path))
+                if self._all_old(inside, floor_ms):
+                    self._store.delete_many(entry.key for entry in inside)
+        self._store.delete_many(
+            each.path for each in going if each.kind not in (Kind.DIRECTORY, Kind.RESERVATION)
+        )
+        return going
+
+    def _again(self, listed: Sequence[Orphan], floor_ms: int) -> Iterator[tuple[str, Kind]]:
+        inside = {each.location for each in listed if each.kind in _INSIDE_TABLES}
+        for location in sorted(each for each in inside if each):
+            table = self._table_at(location)
+            if table is not None:
+                yield from ((each.path, each.kind) for each in self.of_table(table, floor_ms))
+        if any(each.kind not in _INSIDE_TABLES or each.location is None for each in listed):
+            for found in (self._around(floor_ms), self.beside(floor_ms)):
+                yield from ((each.path, each.kind) for each in found)
+
+    def _table_at(self, location: str) -> Table | None:
+        name = names.table_name(location)
+        if name is not None and self._lists_directories:
+            found = self._found(name)
+            if found is not None and found.location == location:
+                return found
+        return None if self._manifest is None else self._manifest.table_at(location)
+
+    # -- what they share
+
+    def _is_old(self, entry: Entry, floor_ms: int) -> bool:
+        return self._world.now_ms() - entry.modified_ms >= floor_ms
+
+    def _all_old(self, entries: Sequence[Entry], floor_ms: int) -> bool:
+        return all(self._is_old(each, floor_ms) for each in entries)
+
+    def _orphan(self, entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
+        return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
+
+
+_INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)
+
+
+def known_directories(snapshot: Snapshot) -> set[str]:
+    """Directories that some row has, live or in the trash, or one inside of which it has."""
+    return {
+        names.top_directory(location)
+        for part in snapshot.parts
+        for location in part.rows.column("location").to_pylist()
+        if location
+    }
+
+
+def _is_version(entry: Entry) -> bool:
+    is_inside = f"/{names.VERSIONS_DIRECTORY}/" in entry.key
+    return is_inside and version_files.parse(entry) is not None
+
+
+def _newest(entries: Sequence[Entry]) -> int:
+    return max((each.modified_ms for each in entries), default=0)

@@ -1,0 +1,175 @@
+"""Operations that look after a catalog: ending what crashes left, and finding what is amiss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tiltyard import names
+from tiltyard.catalog.base import Table
+from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
+from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.maintenance.branches import RemovedBranch
+from tiltyard.maintenance.checkup import AUTO_CLEANUP
+from tiltyard.maintenance.doctor import Progress
+from tiltyard.maintenance.drift import Drift, Drifts, Repaired
+from tiltyard.maintenance.findings import Finding
+from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphans import FLOOR_MS
+from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
+from tiltyard.names import TableId
+from tiltyard.namespace.requests import says
+from tiltyard.namespace.rooms import Rooms
+from tiltyard.settings import duration
+
+Duration = str | int | float
+
+
+class HealthOperations(Rooms):
+    """Recovering, repairing, finding orphans, and the doctor."""
+
+    @says("recover")
+    def recover(self, *, older_than: Duration | None = None) -> list[Recovered]:
+        """End what a crash interrupted: forward where all of it can be done, else back.
+
+        Batches of versions, renames, and creates over dropped tables. What began less than a
+        minute ago, or than `older_than`, is left to its owner. A second run finds nothing.
+        """
+        patience_ms = PATIENCE_MS if older_than is None else _ms(older_than, "older_than")
+        self._store.require_conditions()
+        swept = self._recovery.sweep(patience_ms=patience_ms)
+        return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
+
+    # -- drift
+
+    @says("look for drift of table")
+    def drift_of(self, id: Sequence[str]) -> Drift:
+        """The versions that others wrote to the directory of a managed table past the catalog."""
+        table, drifts = self._managed_table(id)
+        return drifts.of(table)
+
+    @says("repair table")
+    def repair_table(
+        self, id: Sequence[str], *, adopt: bool = False, discard: bool = False
+    ) -> Repaired:
+        """Mend the drift of a managed table.
+
+        Versions that leave every row as it was are taken in. Any others need to be told: `adopt`
+        makes them count, `discard` puts a version on top that has what the table had before.
+        """
+        if adopt and discard:
+            raise InvalidInputError("versions can't be adopted and discarded both")
+        table, drifts = self._managed_table(id)
+        self._before_write([table.id])
+        if adopt:
+            return drifts.adopt(table)
+        if discard:
+            return drifts.discard(table)
+        repaired = drifts.reconcile(table)
+        drift = drifts.of(table)
+        if drift:
+            raise InvalidTableStateError(
+                f"{drift.summary} of table {names.display(table.id)}",
+                hint="say whether to adopt them or to discard them",
+            )
+        return repaired
+
+    def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
+        table = self._catalog.find(names.parse_table_id(id))
+        if self._drifts is None or not table.managed or table.arriving:
+            raise UnsupportedOperationError(
+                f"the versions of table {names.display(table.id)} are files, so whoever writes one "
+                f"has written a version",
+                hint="manage_versions makes rows of them",
+            )
+        return table, self._drifts
+
+    # -- branches and settings
+
+    @says("reconcile the branches of table")
+    def reconcile_orphaned_branches(
+        self, id: Sequence[str], *, dry_run: bool = False
+    ) -> list[RemovedBranch]:
+        """Remove branches that Lance has and the catalog's list of the table's branches has not.
+
+        Never `main`, and nothing if there is no list. One that a tag or a branch needs stays.
+        """
+        table = self._catalog.find(names.parse_table_id(id))
+        if not dry_run:
+            self._store.require_conditions()
+        return self._branches.reconcile(table, self._open(table), dry_run=dry_run)
+
+    @says("delete stale versions of table")
+    def scrub_versions(self, id: Sequence[str]) -> list[int]:
+        """Delete versions that a stale writer left behind the boundary; they count for nothing."""
+        return list(self._versions.scrub(names.parse_table_id(id)))
+
+    @says("stop the automatic clean-up of table")
+    def stop_auto_cleanup(self, id: Sequence[str]) -> list[str]:
+        """Take away the settings by which Lance deletes versions on its own. One commit."""
+        table = self._catalog.find(names.parse_table_id(id))
+        with self._changing(table) as dataset:
+            found = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
+            if found:
+                dataset.delete_config_keys(found)
+        return found
+
+    # -- orphans
+
+    @says("look for orphans of")
+    def find_orphans(
+        self, ids: Sequence[Sequence[str]] | None = None, *, older_than: Duration | None = None
+    ) -> Iterator[Orphan]:
+        """What nothing refers to, older than seven days or `older_than`: of the whole catalog, or
+        the files of some tables. Found one after the other."""
+        tables = None
+        if ids is not None:
+            tables = [self._catalog.find(names.parse_table_id(each)) for each in ids]
+        floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
+        return self._orphans.find(tables, floor_ms)
+
+    @says("remove orphans of")
+    def remove_orphans(
+        self,
+        found: Iterable[Orphan],
+        *,
+        older_than: Duration | None = None,
+        even_if_young: bool = False,
+    ) -> list[Orphan]:
+        """Delete what is still an orphan, and return what went.
+
+        A time below seven days can take files of a write that is under way, and needs
+        `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
+        """
+        floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
+        if floor_ms < FLOOR_MS and not even_if_young:
+            raise InvalidInputError(
+                "files of writes that are under way may be younger than seven days",
+                hint="say even_if_young if nobody writes",
+            )
+        return self._orphans.remove(found, floor_ms)
+
+    @says("adopt")
+    def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
+        """Put a table that has no name into the trash; from there it is purged or brought back.
+
+        The answer is the name under which the trash has it.
+        """
+        location = names.relative_location(self._root, directory)
+        seconds = self._settings.default_ttl if ttl is None else duration(ttl)
+        ttl_ms = None if seconds is None else round(seconds * 1000)
+        terms = DropTerms(ttl_ms, self._settings.actor, "it had no name")
+        return self._adoption.adopt(location, terms)
+
+    # -- the doctor
+
+    @says("examine")
+    def doctor(self, *, progress: Progress | None = None) -> list[Finding]:
+        """Everything that is not as it should be, errors first. Nothing is changed."""
+        return self._doctor.examine(progress)
+
+
+def _ms(value: Duration, name: str) -> int:
+    seconds = duration(value, name)
+    if seconds is None:
+        raise InvalidInputError(f"{name} takes a time, not 'never'")
+    return round(seconds * 1000)

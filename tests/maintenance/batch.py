@@ -1,0 +1,96 @@
+"""A batch to publish: a catalog of three tables with one staged version each, copied for each try.
+
+The versions are real ones: they were committed by pylance to a copy of the table, and brought back
+under the name that a writer stages them by.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import lance
+import pyarrow as pa
+
+import tiltyard
+from tests.behaviours.calls import PEOPLE, create
+from tests.kit.stores import FaultyStore
+from tiltyard import DirectoryNamespace
+from tiltyard.namespace import rooms
+from tiltyard.store import open_store
+from tiltyard.versions.directory import NewVersion
+
+TABLES = ("a", "b", "c")
+NEW = pa.table({"id": [9], "name": ["zoe"]})
+OTHER = pa.table({"id": [7], "name": ["eve"]})
+BEFORE, AFTER = len(PEOPLE), len(PEOPLE) + 1
+
+
+@dataclass
+class Lake:
+    """One catalog on disk, and the versions that are to be published in it."""
+
+    root: Path
+    properties: Mapping[str, Any]
+    wanted: list[NewVersion]
+
+    def open(self) -> DirectoryNamespace:
+        return tiltyard.connect(self.root, **self.properties)
+
+    def open_faulty(self) -> tuple[DirectoryNamespace, FaultyStore]:
+        made: list[FaultyStore] = []
+
+        def faulty(settings: Any) -> FaultyStore:
+            made.append(FaultyStore(open_store(settings), bulk=1))
+            return made[-1]
+
+        rooms.open_store = faulty  # type: ignore[assignment]
+        try:
+            opened = self.open()
+        finally:
+            rooms.open_store = open_store
+        opened._store.require_conditions()
+        return opened, made[0]
+
+    def copy(self, to: Path) -> Lake:
+        shutil.copytree(self.root, to)
+        return Lake(to, self.properties, self.wanted)
+
+    def rows(self) -> list[int]:
+        """How many rows each table has, as everybody sees them."""
+        catalog = self.open()
+        return [catalog.open_table([name]).count_rows() for name in TABLES]
+
+    def uri(self, name: str) -> str:
+        return str(self.root / self.open()._catalog.find((name,)).location)
+
+
+def lake(root: Path, *, manage: bool = False, **properties: Any) -> Lake:
+    """Three tables, each with a version staged; with `manage` their versions are rows."""
+    catalog = tiltyard.connect(root, **properties)
+    for name in TABLES:
+        create(catalog, name)
+    if manage:
+        catalog.manage_versions()
+    wanted = [stage(root, catalog._catalog.find((name,)).location, name) for name in TABLES]
+    return Lake(root, properties, wanted)
+
+
+def stage(root: Path, location: str, name: str) -> NewVersion:
+    """The next version of a table, with one row more, ready to be published."""
+    original, copy = root / location, root.parent / f"copy of {location}"
+    shutil.copytree(original, copy)
+    version = lance.write_dataset(NEW, str(copy), mode="append").version
+    file = f"{2**64 - 1 - version:020d}.manifest"
+    staged = f"{location}/_versions/{file}-{uuid4()}"
+    shutil.copy(copy / "_versions" / file, root / staged)
+    for folder in ("data", "_transactions"):
+        for each in (copy / folder).iterdir():
+            if not (original / folder / each.name).exists():
+                shutil.copy(each, original / folder)
+    shutil.rmtree(copy)
+    return NewVersion((name,), version, staged)

@@ -1,0 +1,131 @@
+"""The same in a bucket, whose times have whole seconds and whose requests are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lance
+import pytest
+
+import tiltyard
+from tests.behaviours.calls import PEOPLE, create, drop
+from tests.behaviours.places import Bucket
+from tests.kit.stores import Crash, Fault, FaultyStore
+from tiltyard import DirectoryNamespace
+from tiltyard.catalog.pylance import Lance
+from tiltyard.maintenance.drift import Mending
+from tiltyard.maintenance.orphan import Kind
+from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.sidecars import Kind as Operation
+from tiltyard.namespace import rooms
+from tiltyard.store import open_store
+from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.staged import transaction_of
+
+pytestmark = pytest.mark.servers
+
+MORE = PEOPLE.slice(0, 1)
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest) -> Bucket:
+    server = request.getfixturevalue("ministack")
+    return Bucket(server, server.new_root())
+
+
+def connect(place: Bucket, **properties: Any) -> DirectoryNamespace:
+    storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
+    return tiltyard.connect(place.root, **properties, **storage)
+
+
+def _stage(catalog: DirectoryNamespace, name: str) -> NewVersion:
+    """A version that was committed, taken back, and staged again under another name."""
+    table = catalog._catalog.find((name,))
+    past = lance.dataset(catalog._lance.uri(table.location), storage_options=_options(catalog))
+    version = past.insert(MORE) or past.version
+    found = catalog._versions.describe((name,), version)
+    body = catalog._store.get(found.key).body
+    staged = f"{found.key}-00000000-0000-4000-8000-000000000000"
+    catalog._store.put(staged, body)
+    catalog._store.delete(found.key)
+    assert transaction_of(body, staged)
+    return NewVersion((name,), version, staged)
+
+
+def _options(catalog: DirectoryNamespace) -> dict[str, str]:
+    return dict(catalog._settings.storage)
+
+
+@pytest.mark.parametrize("landed", [0, 1, 2])
+def test_a_batch_that_was_cut_off_goes_forward(place: Bucket, landed: int) -> None:
+    catalog = connect(place, manifest_enabled=False)
+    for name in "ab":
+        create(catalog, name)
+    wanted = [_stage(catalog, name) for name in "ab"]
+    store = FaultyStore(catalog._store)
+    catalog._recovery.sidecars._store = store
+    catalog._versions._files._store = store
+    if landed < 2:
+        store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
+    else:
+        store.plan(Fault.CRASH_BEFORE, verb="delete", key="__recovery/*")
+    with pytest.raises(Crash):
+        catalog._batches.create_all(wanted)
+    (only,) = connect(place, manifest_enabled=False).recover(older_than=0)
+    assert (only.kind, only.outcome) == (Operation.BATCH.value, Resolution.FORWARD)
+    visitor = connect(place, manifest_enabled=False)
+    assert [visitor.open_table([name]).count_rows() for name in "ab"] == [4, 4]
+    assert visitor.recover(older_than=0) == []
+    assert visitor.doctor() == []
+
+
+def test_drift_is_taken_in_or_discarded(place: Bucket) -> None:
+    catalog = connect(place, dir_listing_enabled=False)
+    catalog.manage_versions()
+    create(catalog, "people")
+    table = catalog._catalog.find(("people",))
+    with catalog._changing(table) as dataset:
+        dataset.insert(MORE)
+
+    def past() -> lance.LanceDataset:
+        return Lance(catalog._settings).open(table.location)
+
+    past().optimize.compact_files()
+    assert catalog.repair_table(["people"]).action is Mending.ADOPTED
+    past().insert(MORE)
+    assert [each.what for each in catalog.doctor()] == ["drift"]
+    assert catalog.repair_table(["people"], discard=True).action is Mending.DISCARDED
+    assert catalog.open_table(["people"]).count_rows() == 4
+    assert catalog.doctor() == []
+
+
+def test_orphans_are_found_and_removed(place: Bucket) -> None:
+    catalog = connect(place)
+    create(catalog, "people")
+    create(catalog, "dropped")
+    drop(catalog, "dropped")
+    catalog._store.put("people.lance/data/stray.lance", b"x")
+    (only,) = catalog.find_orphans(older_than=0)
+    assert (only.path, only.kind) == ("people.lance/data/stray.lance", Kind.FILE)
+    catalog.remove_orphans([only], older_than=0, even_if_young=True)
+    assert list(catalog.find_orphans(older_than=0)) == []
+    assert catalog.open_table(["people"]).to_table() == PEOPLE
+
+
+def test_the_doctor_asks_for_a_handful_of_requests_a_table(place: Bucket) -> None:
+    made: list[FaultyStore] = []
+
+    def counted(settings: Any) -> FaultyStore:
+        made.append(FaultyStore(open_store(settings)))
+        return made[-1]
+
+    catalog = connect(place, dir_listing_enabled=False)
+    for number in range(10):
+        create(catalog, f"t{number}")
+    rooms.open_store = counted  # type: ignore[assignment]
+    try:
+        watched = connect(place, dir_listing_enabled=False)
+    finally:
+        rooms.open_store = open_store
+    assert watched.doctor() == []
+    assert made[0].count() <= 10 * 5 + 20
