@@ -21,6 +21,8 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
 from tiltyard.maintenance.optimize import OptimizeOptions
+from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.maintenance.sidecars import Covered, Kind
 
 
 def test_small_fragments_become_one_with_the_same_rows(catalog: DirectoryNamespace) -> None:
@@ -35,6 +37,25 @@ def test_small_fragments_become_one_with_the_same_rows(catalog: DirectoryNamespa
     assert row.version == after.version
     assert ids(after) == before
     assert fragments(catalog, "people") == 1
+
+
+def test_a_table_on_which_another_operation_has_not_ended_is_left_alone(
+    catalog: DirectoryNamespace,
+) -> None:
+    scattered(catalog, "people")
+    scattered(catalog, "plants")
+    home = catalog._catalog.find(("people",))
+    version = catalog.open_table(["people"]).version
+    covered = Covered(home.id, home.location, version, version, "a transaction")
+    sidecar = catalog._recovery.sidecars.arm(Kind.COMPACTION, [covered])
+    refused, done = catalog.optimize_all_tables()
+    assert "has not ended" in (refused.error or "")
+    assert (done.table, done.committed) == ("plants", True)
+    policy = CleanupPolicy(keep_versions=3)
+    assert "has not ended" in (catalog.cleanup_all_tables(policy)[0].error or "")
+    assert fragments(catalog, "people") == 5
+    catalog._recovery.sidecars.done(sidecar)
+    assert catalog.optimize_table(["people"]).committed
 
 
 def test_other_clients_see_it_at_once(

@@ -7,13 +7,14 @@ goes through the versions room like everybody's commits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import Lance
+from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, Store
@@ -44,21 +45,25 @@ class Ground:
     settings: Settings
     world: World
     retry: Retry
+    recovery: Recovery
+    client: Callable[[Table], CommitClient]
 
     def find(self, table: TableId) -> Table:
         return self.catalog.find(table)
 
-    def client(self, table: Table) -> CommitClient:
-        return CommitClient(table, self.versions, self.access, self.settings.root)
-
     @contextmanager
     def turn(self, table: TableId) -> Iterator[None]:
         """Wait until no other unit of this process works on a table: two would only race, and one
-        of them do its work twice."""
+        of them do its work twice.
+
+        ConcurrentModificationError for a table on which an operation of several steps has not
+        ended.
+        """
         key = (self.settings.root, table)
         with _TURNS_LOCK:
             turn = _TURNS.get(key)
             if turn is None:
                 turn = _TURNS[key] = _Turn()
         with turn.lock:
+            self.recovery.require_uncovered([table])
             yield

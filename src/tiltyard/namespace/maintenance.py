@@ -32,6 +32,8 @@ class MaintenanceOperations(Rooms):
             self._settings,
             self._world,
             Retry(attempts=10),
+            self._recovery,
+            self._client,
         )
 
     @says("optimize table")
