@@ -232,7 +232,12 @@ def test_if_a_version_can_not_be_read_nothing_is_an_orphan(catalog: DirectoryNam
     oldest = _home(catalog) / "_versions" / "18446744073709551614.manifest"
     oldest.write_bytes(b"broken")
     with pytest.raises(InvalidTableStateError, match="can't be read"):
-        found(catalog)
+        found(catalog, ids=[["people"]])
+    create(catalog, "others")
+    stray = Path(catalog._root) / catalog._catalog.find(("others",)).location / "data/stray.lance"
+    stray.write_bytes(b"x")
+    age(stray)
+    assert list(found(catalog)) == [str(stray.relative_to(catalog._root))]
 
 
 # -- directories

@@ -7,6 +7,7 @@ deleted from here: it may be a table that somebody deregistered. It can be put i
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +18,7 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
-from tiltyard.errors import TableNotFoundError
+from tiltyard.errors import InvalidTableStateError, TableNotFoundError
 from tiltyard.maintenance.needed import (
     DATA,
     DELETIONS,
@@ -32,6 +33,8 @@ from tiltyard.maintenance.sidecars import Sidecar, Sidecars
 from tiltyard.store import Entry, LocalStore, Store
 from tiltyard.store.settle import PROBES
 from tiltyard.world import World, moment
+
+log = logging.getLogger(__name__)
 
 FLOOR_MS = 7 * 24 * 60 * 60 * 1000
 
@@ -73,14 +76,20 @@ class Orphans:
     ) -> Iterator[Orphan]:
         """Everything older than the floor that nothing refers to; of given tables, their files.
 
-        One listing of all files, one of the root, and what reading every version takes.
+        One listing of all files, one of the root, and what reading every version takes. In a look
+        at everything, a table of which a version can't be read is passed over.
         """
-        if tables is None:
-            yield from self._around(floor_ms)
-            yield from self.beside(floor_ms)
-            tables = [found for found in map(self._found, self._catalog.list_all_tables()) if found]
-        for table in tables:
-            yield from self.of_table(table, floor_ms)
+        if tables is not None:
+            for table in tables:
+                yield from self.of_table(table, floor_ms)
+            return
+        yield from self._around(floor_ms)
+        yield from self.beside(floor_ms)
+        for found in map(self._found, self._catalog.list_all_tables()):
+            try:
+                yield from self.of_table(found, floor_ms) if found else ()
+            except InvalidTableStateError as unreadable:  # one table does not stop the others
+                log.warning("%s", unreadable)
 
     def _found(self, identifier: str) -> Table | None:
         try:
