@@ -14,7 +14,7 @@ HEAVY = ("lance", "lance_namespace", "pyarrow", "obstore", "pydantic", "numpy", 
 
 VERBS = {
     "table": "list describe exists count head create declare rename register deregister drop "
-    "undrop status hold release protect unprotect",
+    "undrop status hold release protect unprotect versions hide-version show-version",
     "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
@@ -24,6 +24,8 @@ VERBS = {
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
     yield ("migrate",)
+    yield ("manage",)
+    yield ("snapshot",)
     yield ("sql",)
     for noun, verbs in VERBS.items():
         yield (noun,)

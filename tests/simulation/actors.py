@@ -33,6 +33,8 @@ from tiltyard.lifecycle.revival import Revival
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
+from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
 from tiltyard.world import World
 
 EPOCH_MS = 1_700_000_000_000
@@ -65,6 +67,8 @@ class Code:
     manifest: type[ManifestCatalog] = ManifestCatalog
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
+    versions: type[DirectoryVersions] = DirectoryVersions
+    managed: type[ManagedVersions] = ManagedVersions
 
 
 class Kit:

@@ -4,6 +4,7 @@ schedule that goes wrong is also a shortest one.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,10 @@ from tests.simulation.actors import Code
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
-from tests.simulation.settle import Settler
+from tests.simulation.settle import Settler, settler_of
 from tiltyard.lifecycle import markers, revival
 from tiltyard.store import Retry, settle
+from tiltyard.versions import management
 
 
 @dataclass
@@ -41,13 +43,30 @@ class Found:
         return self.complete and self.violation is None
 
 
+class _OneByOne:
+    """A pool without threads: the scheduler's actors are no threads either."""
+
+    def __init__(self, threads: int) -> None:
+        self.map = map
+
+    def __enter__(self) -> _OneByOne:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was started."""
+
+
 @contextmanager
 def no_waiting(tries: int = 2) -> Iterator[None]:
     """Doubts are settled at once, for time is the scheduler's. How often an operation starts over
     is bounded more tightly than in earnest: two that disturb each other do so all over again."""
     quick = partial(Retry, sleep=lambda _: None, dice=lambda: 0.5)
     with (
+        mock.patch.object(logging.getLogger("tiltyard.versions.boundary"), "disabled", True),
+        mock.patch.object(logging.getLogger("tiltyard.versions.reading"), "disabled", True),
         mock.patch.object(settle, "Retry", quick),
+        mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
+        mock.patch.object(logging.getLogger("tiltyard.versions.managed"), "disabled", True),
         mock.patch.object(revival, "TRIES", tries),
         mock.patch.object(markers, "TRIES", tries),
     ):
@@ -70,7 +89,7 @@ def explore(
     began = time.monotonic()
     with no_waiting():
         within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
-        settler = Settler(scenario.arbiter, code) if settles else None
+        settler = settler_of(scenario.arbiter, code) if settles else None
         _search(within, found, settler, most_states, began + most_seconds)
         if keeps_views:
             found.views = set(within.views)

@@ -104,10 +104,13 @@ class PlainFiles:
         return nonce
 
     def fence(self, location: str, base: int) -> None:
-        held = json.loads(self._store.get(version_files.key_of(location, base)).body)["files"]
+        held = json.loads(self._store.get(version_files.key_of(location, base)).body)
+        fence = {name: held[name] for name in held if name not in ("kind", "transaction")}
+        fence["nonce"] = FENCE
         try:
             self._store.put_new(
-                version_files.key_of(location, base + 1), encode_version(FENCE, tuple(held))
+                version_files.key_of(location, base + 1),
+                json.dumps(fence, separators=(",", ":")).encode(),
             )
         except AlreadyThere:
             pass

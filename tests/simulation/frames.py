@@ -32,6 +32,11 @@ from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.revival import Revival
 from tiltyard.store import Retry
+from tiltyard.versions.boundary import Boundary
+from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
+from tiltyard.versions.management import Management
+from tiltyard.versions.room import TableVersions
 from tiltyard.world import World
 
 # What an actor is made of: the same objects for its whole life, without a memory of their own. The
@@ -54,6 +59,10 @@ _PARTS = (
     Revival,
     Retry,
     World,
+    DirectoryVersions,
+    ManagedVersions,
+    Management,
+    TableVersions,
 )
 
 
@@ -94,6 +103,8 @@ def _value(given: Any) -> Hashable:
         return (given.__code__, tuple(map(_value, cells)), tuple(map(_value, defaults)))
     if isinstance(given, MethodType):
         return (given.__func__, _value(given.__self__))
+    if isinstance(given, Boundary):  # what it has read is told by its actor
+        return (Boundary, given._directory)
     if isinstance(given, Rows):
         return (Rows, given.version, _value(given.tag))
     if isinstance(given, Draft):

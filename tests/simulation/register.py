@@ -28,12 +28,32 @@ class Rows:
         self.rows = rows
         self.tag = tag
 
+    @property
+    def managed(self) -> bool:
+        return any(row.is_managed for row in self.rows.values())
+
     def get(self, wanted: str) -> Row | None:
         return self.rows.get(wanted)
 
+    def version_numbers(self, table: str) -> set[int]:
+        start = table + DELIMITER
+        return {
+            int(key.removeprefix(start))
+            for key, row in self.rows.items()
+            if row.is_version and key.startswith(start) and key.removeprefix(start).isdecimal()
+        }
+
+    def version_row(self, table: str, number: int) -> Row | None:
+        row = self.rows.get(f"{table}{DELIMITER}{number}")
+        return row if row is not None and row.is_version else None
+
+    def head(self, table: str) -> int:
+        return max(self.version_numbers(table), default=0)
+
     def below(self, namespace: NamespaceId) -> list[Row]:
         prefix = names.object_id(namespace) + DELIMITER if namespace else ""
-        return [self.rows[key] for key in sorted(self.rows) if key.startswith(prefix)]
+        found = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
+        return [row for row in found if not row.is_version]
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         return bool(self.below(namespace))
@@ -65,6 +85,10 @@ class Register:
 
     def read(self) -> Rows:
         return self.read_for_writing()
+
+    def known(self) -> Rows:
+        """The real one remembers, and may be behind. Here it is behind from the next request on."""
+        return self.read()
 
     def last_read(self) -> tuple[Rows, Mapping[str, str]]:
         """The real one remembers. Here it costs a request, which is one order more to search."""

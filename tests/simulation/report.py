@@ -11,8 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import groupby
 
-from tests.simulation import catalogue, sample
+from tests.simulation import catalogue, commit_catalogue, sample
 from tests.simulation.actors import Code
+from tests.simulation.commit_mutants import COMMIT_MUTANTS
 from tests.simulation.explore import Found, explore, no_waiting
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.sample import Sampled
@@ -24,6 +25,7 @@ WORKERS = 2
 # How far one scenario is searched: pairs to their end, larger ones as far as minutes go.
 PAIR_LIMITS = (400_000, 60.0)
 LIMITS = (100_000, 7.0)
+COMMIT_LIMITS = (200_000, 40.0)
 SEEDS_AT_ONCE = 10 * sample.BLOCK
 
 PREFACE = """\
@@ -48,7 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return show_seed(chosen.seed)
     if chosen.replay:
         choices = [Choice.parse(each) for each in chosen.choices.split()]
-        code = next((each.code for each in MUTANTS if each.name == chosen.mutant), PLAIN)
+        code = next(
+            (each.code for each in [*MUTANTS, *COMMIT_MUTANTS] if each.name == chosen.mutant), PLAIN
+        )
         return show(parse(chosen.replay), choices, code=code)
     return report(chosen.schedules)
 
@@ -68,6 +72,8 @@ def report(schedules: int) -> int:
             ("pairs of rows", catalogue.row_pairs(), PAIR_LIMITS),
             ("triples", catalogue.triples(), LIMITS),
             ("quadruples", catalogue.quadruples(), LIMITS),
+            ("pairs of commits", commit_catalogue.pairs(), PAIR_LIMITS),
+            ("stalled commits", commit_catalogue.larger(), COMMIT_LIMITS),
         ):
             _say(f"\n{title}")
             _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")

@@ -74,4 +74,12 @@ def _listed(objects: Objects, verb: str, prefix: str) -> Answer:
     keys = sorted(key for key in objects if key.startswith(start))
     if verb == "first":
         keys = keys[:1]
+    if verb == "list":  # a directory is one entry, whatever is in it
+        level = {start + key[len(start) :].partition("/")[0]: key for key in keys}
+        return Answer(
+            "entries",
+            tuple(
+                (each, len(objects[each])) if each in objects else (f"{each}/", 0) for each in level
+            ),
+        )
     return Answer("entries", tuple((key, len(objects[key])) for key in keys))

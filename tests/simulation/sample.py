@@ -13,7 +13,7 @@ from tests.simulation.explore import no_waiting
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice, Machine, State
-from tests.simulation.settle import Settler
+from tests.simulation.settle import Settler, settler_of
 
 # So many seeds in a row share a scenario, and what was interned for it.
 BLOCK = 200
@@ -22,6 +22,11 @@ TRIES = 4
 FAULTS = 3
 MOST_STEPS = 2_000
 
+_COMMITTED = [
+    ("create",),
+    ("create", "append", "append"),
+    ("create", "update", "append", "append", "delete2"),
+]
 _STARTS = {
     "marker": [
         (),
@@ -33,6 +38,22 @@ _STARTS = {
         ("create", "deregister", "register"),
     ],
     "rows": [(), ("create",), ("create", "drop"), ("create", "drop", "create")],
+    "versions": _COMMITTED,
+    "versions of a row": _COMMITTED,
+}
+_COMMITS = {
+    "append": 4,
+    "update": 4,
+    "collect": 4,
+    "delete2": 1,
+    "delete_head": 1,
+    "scrub": 2,
+    "tag1": 1,
+    "tag2": 1,
+    "drop": 1,
+    "undrop": 1,
+    "purge": 1,
+    "create": 1,
 }
 # The first of each pair is as likely as its number.
 _VERBS = {
@@ -67,7 +88,10 @@ _VERBS = {
         "rename": 2,
         "hold": 1,
     },
+    "versions": _COMMITS,
+    "versions of a row": _COMMITS,
 }
+_ARBITERS = ("marker", "versions", "marker", "rows", "marker", "versions of a row")
 
 
 @dataclass
@@ -85,10 +109,10 @@ class Sampled:
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Every fourth block is about rows: there is less to find there."""
+    """Half of the blocks are about tables at V1 locations: there is most to find there."""
     block = seed // BLOCK
     dice = random.Random(f"scenario {block}")
-    arbiter = "rows" if block % 4 == 3 else "marker"
+    arbiter = _ARBITERS[block % len(_ARBITERS)]
     weights = _VERBS[arbiter]
 
     def verbs() -> tuple[str, ...]:
@@ -113,7 +137,8 @@ def sample(first: int, count: int, code: Code = PLAIN, *, seconds: float = float
         for seed in range(first, first + count):
             if within is None or seed % BLOCK == 0:
                 scenario = scenario_of(seed)
-                within, settler = machine(scenario, code), Settler(scenario.arbiter, code)
+                within = machine(scenario, code)
+                settler = settler_of(scenario.arbiter, code)
             choices, violation = _run(within, settler, random.Random(seed), found)
             found.schedules += 1
             if violation is not None:
@@ -129,7 +154,7 @@ def choices_of(seed: int) -> list[Choice]:
     """The steps of a seed's schedule."""
     scenario = scenario_of(seed)
     with no_waiting(TRIES):
-        settler = Settler(scenario.arbiter, PLAIN)
+        settler = settler_of(scenario.arbiter, PLAIN)
         return _run(machine(scenario), settler, random.Random(seed), Sampled())[0]
 
 

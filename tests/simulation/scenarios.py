@@ -6,23 +6,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tests.simulation import actors
+from tests.simulation import actors, commits
 from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code
+from tests.simulation.commits import (
+    MANAGED_COMMIT_VERBS,
+    MARKED_COMMIT_VERBS,
+    ROW_COMMIT_VERBS,
+    is_quiet,
+)
+from tests.simulation.ledger import Bookkeeper
 from tests.simulation.oracle import Oracle
 from tests.simulation.process import Finished, Process
 from tests.simulation.requests import Objects, serve
-from tests.simulation.search import Bounds, Machine
+from tests.simulation.search import Bounds, Judge, Machine
 from tests.simulation.specs import MarkerSpec, Op, RowsSpec, Spec
 
 LETTERS = "abcdefgh"
+BEFORE = "opqrstuvw"
 PLAIN = Code()
+COMMITS = {
+    "versions": MARKED_COMMIT_VERBS,
+    "versions of a row": ROW_COMMIT_VERBS,
+    "managed versions": MANAGED_COMMIT_VERBS,
+}
 
 
 @dataclass(frozen=True)
 class Scenario:
     """`start` is what was done before, one after the other; `actors` are verbs for each actor."""
 
-    arbiter: str  # "marker" or "rows"
+    arbiter: str  # "marker" or "rows"; of commits: "versions" or "versions of a row"
     start: tuple[str, ...]
     actors: tuple[tuple[str, ...], ...]
     bounds: Bounds = field(default_factory=Bounds)
@@ -38,6 +51,13 @@ def spec_of(arbiter: str) -> Spec:
     return MarkerSpec() if arbiter == "marker" else RowsSpec()
 
 
+def _judge(arbiter: str, checks_versions: bool, faults: int) -> Judge:
+    if arbiter in COMMITS:
+        marked = COMMITS[arbiter] is MARKED_COMMIT_VERBS
+        return Bookkeeper(marked, strict=checks_versions, tidy=not faults)
+    return Oracle(spec_of(arbiter), checks_versions=checks_versions)
+
+
 def process(
     arbiter: str,
     letter: str,
@@ -47,6 +67,9 @@ def process(
     *,
     merges: bool = False,
 ) -> Process:
+    if arbiter in COMMITS:
+        made = commits.build(letter, tuple(verbs), COMMITS[arbiter], code, skew_ms)
+        return Process(letter, made, merges=merges)
     table = MARKER_VERBS if arbiter == "marker" else ROW_VERBS
     return Process(letter, actors.build(letter, verbs, table, code, skew_ms), merges=merges)
 
@@ -65,7 +88,8 @@ def alone(worker: Process, objects: Objects) -> tuple[Objects, list[Finished]]:
 def _begun(arbiter: str, start: tuple[str, ...], code: Code) -> Objects:
     """What was there before: every step by another, so that data tells who made it."""
     objects: Objects = {}
-    for letter, verb in zip("opqrs", start, strict=False):
+    assert len(start) <= len(BEFORE)
+    for letter, verb in zip(BEFORE, start, strict=False):
         objects, finished = alone(process(arbiter, letter, (verb,), code), objects)
         assert [each.verdict for each in finished] == ["ok"], finished
     return objects
@@ -84,6 +108,8 @@ def machine(
         [Op(LETTERS[at], position, verb) for position, verb in enumerate(verbs)]
         for at, verbs in enumerate(scenario.actors)
     ]
-    oracle = Oracle(spec_of(scenario.arbiter), checks_versions=checks_versions)
+    oracle = _judge(scenario.arbiter, checks_versions, scenario.bounds.faults)
+    is_files = scenario.arbiter in ("versions", "versions of a row")
+    quiet = is_quiet if is_files else None
     objects = _begun(scenario.arbiter, scenario.start, code)
-    return Machine(processes, ops, oracle, objects, scenario.bounds)
+    return Machine(processes, ops, oracle, objects, scenario.bounds, quiet)

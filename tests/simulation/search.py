@@ -12,11 +12,11 @@ request that such an actor makes last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from tests.simulation.oracle import Ghost, Oracle, Violation
+from tests.simulation.oracle import Violation
 from tests.simulation.process import Finished, Node, Process
 from tests.simulation.requests import CONDITIONAL, DOUBT, Answer, Objects, Request, serve
 from tests.simulation.specs import Op
@@ -70,6 +70,23 @@ class Bounds:
         return f"{self.faults} faults{switches}"
 
 
+class Judge(Protocol):
+    """Remembers what was promised, and says when it was broken."""
+
+    @property
+    def spec(self) -> Any:
+        """Whose `view` tells what is there."""
+
+    def start(self, view: Any) -> Any: ...
+
+    def step(
+        self, ghost: Any, started: Op | None, view: Any, finished: Sequence[tuple[Op, Finished]]
+    ) -> Any: ...
+
+
+Quiet = Callable[[str, bool, frozenset[str]], bool]
+
+
 class Machine:
     """One scenario: its actors, its judge, and everything that was interned so far."""
 
@@ -77,10 +94,12 @@ class Machine:
         self,
         processes: Sequence[Process],
         ops: Sequence[Sequence[Op]],
-        oracle: Oracle,
+        oracle: Judge,
         objects: Objects,
         bounds: Bounds,
+        quiet: Quiet | None = None,
     ) -> None:
+        self._quiet = quiet
         self.processes = processes
         self.oracle = oracle
         self.bounds = bounds
@@ -89,8 +108,8 @@ class Machine:
         self.catalogs: list[Objects] = []
         self.views: list[Any] = []
         self._served: dict[tuple[int, Request], tuple[int, Answer]] = {}
-        self._ghosts: list[Ghost] = []
-        self._ghost_numbers: dict[Ghost, int] = {}
+        self._ghosts: list[Any] = []
+        self._ghost_numbers: dict[Any, int] = {}
         self._judged: dict[Any, int | Violation] = {}
         first = self.intern(objects)
         self.start = State(
@@ -123,7 +142,7 @@ class Machine:
             self._served[catalog, request] = known
         return known
 
-    def _remember(self, ghost: Ghost) -> int:
+    def _remember(self, ghost: Any) -> int:
         number = self._ghost_numbers.get(ghost)
         if number is None:
             number = self._ghost_numbers[ghost] = len(self._ghosts)
@@ -148,13 +167,14 @@ class Machine:
 
     def has_peer(self, state: State) -> bool:
         """Whether an unaware client has begun to delete files."""
-        return self._ghosts[state.ghost].has_peer
+        has_peer: bool = self._ghosts[state.ghost].has_peer
+        return has_peer
 
     # -- steps
 
     def choices(self, state: State) -> Iterator[Choice]:
         """Every step that is possible now, or one that makes no difference to the others."""
-        private = self._private(state)
+        private = self._private(state) if self._quiet is None else self._unnoticed(state)
         if private is not None:
             yield Choice(private)
             return
@@ -186,6 +206,27 @@ class Machine:
                 return at
         return None
 
+    def _unnoticed(self, state: State) -> int | None:
+        """An actor whose request makes no difference to what others can still do, nor they to it.
+
+        All orders that differ in it alone are one, so it is made at once.
+        """
+        assert self._quiet is not None
+        if state.flying:
+            return None
+        for at, node in enumerate(state.nodes):
+            if node.request is None:
+                continue
+            others = frozenset(
+                op.verb
+                for each, other in enumerate(state.nodes)
+                if each != at and other.request is not None
+                for op in self._ops[each][other.at :]
+            )
+            if self._quiet(node.request.key, node.request.writes, others):
+                return at
+        return None
+
     def _may_list(self, at: int, node: Node) -> bool:
         left = self._ops[at][node.at :] if node.request is not None else ()
         return any(op.verb not in NEVER_LIST for op in left)
@@ -199,7 +240,7 @@ class Machine:
     def _can_fail(self, at: int, node: Node) -> bool:
         # An unaware client may destroy what it likes anyway; twice is no worse.
         assert node.request is not None
-        if self._ops[at][node.at].verb == "peer":
+        if self._ops[at][node.at].verb in ("peer", "replace"):
             return False
         return self.bounds.everywhere or not (_is_data(node.request) or _is_nested(node.request))
 
@@ -231,7 +272,8 @@ class Machine:
         )
         if isinstance(ghost, Violation):
             return ghost
-        last, switches = self._switched(state, at)
+        quiet = self._quiet is not None and self._unnoticed(state) == at
+        last, switches = (state.last, state.switches) if quiet else self._switched(state, at)
         nodes = _with(state.nodes, at, following)
         return State(catalog, flying, nodes, ghost, faults, last, switches)
 
@@ -255,7 +297,8 @@ def _with(nodes: tuple[Node, ...], at: int, node: Node) -> tuple[Node, ...]:
 
 
 def _is_data(request: Request) -> bool:
-    return request.verb == "put" and "/data/" in request.key
+    is_data = "/data/" in request.key or ".manifest-" in request.key
+    return request.verb == "put" and is_data
 
 
 def _lists(request: Request) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from tests.simulation import scenarios, views
 from tests.simulation.actors import Code
+from tests.simulation.ledger import Bookkeeper
 from tests.simulation.oracle import Violation
 from tests.simulation.process import Process
 from tests.simulation.requests import Objects
 from tests.simulation.search import Machine, State
-from tests.simulation.specs import Spec
 from tests.simulation.views import BROKEN, RESERVED, TABLE, UNAWARE, View
 from tiltyard import names
 from tiltyard.catalog import marker
@@ -48,6 +48,10 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
 }
 
 
+def settler_of(arbiter: str, code: Code) -> Settler:
+    return CommitSettler(arbiter, code) if arbiter in scenarios.COMMITS else Settler(arbiter, code)
+
+
 class Settler:
     """Tries every catalog of a search once."""
 
@@ -55,7 +59,6 @@ class Settler:
         self.settled = 0
         self._arbiter = arbiter
         self._code = code
-        self._spec: Spec = scenarios.spec_of(arbiter)
         self._workers: dict[tuple[str, ...], Process] = {}
         self._known: dict[int, Violation | None] = {}
 
@@ -111,6 +114,23 @@ class Settler:
             if each.verdict != "ok":
                 return objects, Violation("stuck", f"{verbs[each.at]}: {each.detail}")
         return objects, None
+
+
+class CommitSettler(Settler):
+    """A newcomer can commit to a table that lives, and clean it up, whatever others left."""
+
+    def _settle(self, objects: Objects) -> Violation | None:
+        bookkeeper = Bookkeeper(self._arbiter == "versions")
+        books = bookkeeper.view(objects).books
+        if books.kind != "live" or books.main.newest is None:
+            return None
+        after, failure = self._do(("update", "append", "collect", "scrub"), objects)
+        if failure:
+            return failure
+        main = bookkeeper.view(after).books.main
+        left = main.versions.keys() - {max(main.versions)} - set(books.tags.values())
+        left -= {books.fork}
+        return Violation("stuck", f"a newcomer could not delete {left}") if left else None
 
 
 def _is_written_to(objects: Objects) -> bool:

@@ -49,10 +49,19 @@ RowsView = frozenset[Held]
 
 def of_marker(objects: Objects) -> View:
     """The table `t` at `t.lance`."""
-    body = objects.get(names.marker_key(TABLE))
-    present = _decoded(body) if body is not None else marker.ABSENT
+    present = _marker(objects)
     content, version = content_at(objects, names.table_directory(TABLE))
     return View(_kind(objects, present), content, version, present.floor)
+
+
+def state_of(objects: Objects) -> str:
+    """The state of the table `t` alone."""
+    return _kind(objects, _marker(objects))
+
+
+def _marker(objects: Objects) -> Marker:
+    body = objects.get(names.marker_key(TABLE))
+    return _decoded(body) if body is not None else marker.ABSENT
 
 
 def _kind(objects: Objects, present: Marker) -> str:

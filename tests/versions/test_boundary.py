@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.kit.stores import FaultyStore
-from tiltyard.errors import InvalidTableStateError, VersionBehindBoundaryError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidTableStateError,
+    VersionBehindBoundaryError,
+)
 from tiltyard.store import LocalStore, MemoryStore, Retry, Store
-from tiltyard.versions.boundary import ADVANCES, CHECKS, REJECTED, Boundary
+from tiltyard.versions.boundary import ADVANCES, CHECKS, CLOSED, REJECTED, Boundary
 from tiltyard.world import WORLD
 
 AT_ONCE = Retry(attempts=50, first_pause=0, sleep=lambda _: None)
@@ -111,8 +115,8 @@ def test_collectors_at_once_lose_nothing(store: Store) -> None:
     def collect(worker: int) -> None:
         mine = boundary(store)
         for turn in range(8):
-            number = turn * 8 + worker
-            mine.advance(number, keep=[number])
+            number = 2 * (turn * 8 + worker) + 1
+            mine.advance(number, keep=range(2, number, 2), let_go=range(1, number + 1, 2))
 
     threads = [threading.Thread(target=collect, args=(worker,)) for worker in range(8)]
     for thread in threads:
@@ -120,14 +124,62 @@ def test_collectors_at_once_lose_nothing(store: Store) -> None:
     for thread in threads:
         thread.join()
     kept = boundary(store).kept()
-    assert kept.boundary == 63
-    assert kept.retained == set(range(64))
+    assert kept.boundary == 127
+    assert kept.retained == set(range(2, 127, 2))
+
+
+def test_what_one_collector_gave_up_another_does_not_keep(store: Store) -> None:
+    """The first is about to delete 4. If it came back to the list, it could be tagged meanwhile."""
+    one, other = boundary(store), boundary(store)
+    one.advance(5, keep=[1, 2, 3], let_go=[4, 5])
+    other.advance(6, keep=[2, 4], let_go=[6])
+    kept = other.kept()
+    assert kept.boundary == 6
+    assert kept.retained == {1, 2, 3}
+
+
+def test_a_sequence_that_begins_again_has_a_boundary_of_its_own(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, stale = boundary(store), boundary(store)
+    old.advance(7, keep=[3])
+    assert stale.mark() == (1, 7)
+
+    old.renew(1)
+
+    assert "begin again" in caplog.text
+    assert store.get("__gc/t.lance/versions.boundary").body == str(CLOSED).encode()
+    for each in (old, stale, boundary(store)):
+        assert each.mark() == (2, 0)
+        assert each.kept().shows(1)
+        each.check(1)
+    boundary(store).advance(2, keep=[1])
+    assert (stale.kept().boundary, stale.kept().retained) == (2, {1})
+
+
+def test_a_closed_boundary_costs_nothing_once_it_is_known(store: Store) -> None:
+    boundary(store).renew(1)
+    counting = FaultyStore(store)
+    only = boundary(counting)
+    only.read()
+    asked = len(counting.requests)
+    only.read()
+    assert len(counting.requests) == asked + 1
+
+
+def test_a_collector_of_what_was_replaced_is_stopped(store: Store) -> None:
+    only = boundary(store)
+    seen = only.kept().incarnation
+    boundary(store).renew(seen)
+    with pytest.raises(ConcurrentModificationError, match="replaced"):
+        only.advance(3, keep=[], let_go=[1, 2, 3], incarnation=seen)
+    assert only.read() == 0
 
 
 def test_checks_and_advances_are_counted(store: Store) -> None:
     checks, advances = CHECKS.count, ADVANCES.value
     only = boundary(store)
     only.check(1)
-    only.advance(4, keep=[])
+    only.advance(4, keep=[], incarnation=1)
     assert CHECKS.count == checks + 1
     assert ADVANCES.value == advances + 1

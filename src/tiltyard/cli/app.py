@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import config, failures, lives, maintenance, migrate, ns, sql, table, trash
+from tiltyard.cli import (
+    config,
+    failures,
+    lives,
+    maintenance,
+    migrate,
+    ns,
+    sql,
+    table,
+    trash,
+    versions,
+)
 from tiltyard.cli.call import Options, shared_parameters, verb
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
@@ -38,10 +49,13 @@ app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
 verb(app, "migrate")(migrate.migrate)
+verb(app, "manage")(versions.manage)
+verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
 lives.add_to(table.app)
+versions.add_to(table.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

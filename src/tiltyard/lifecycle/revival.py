@@ -13,7 +13,7 @@ from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
-from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -161,8 +161,8 @@ class Revival:
 
     def _put_back(self, reviving: Marker) -> None:
         """Lance counts on from a manifest that exists, so that of a purged table returns."""
-        kept = reviving.previous.last_manifest if reviving.previous else None
-        if kept is not None and kept.version == reviving.base:
+        kept = _put_back(reviving)
+        if kept is not None:
             with suppress(AlreadyThere, Ambiguous):  # whoever stages next sees whether it is there
                 self._store.put_new(kept.key, kept.body)
 
@@ -181,8 +181,14 @@ class Revival:
         return version if version == reviving.base + 1 else None
 
     def _go_live(self, name: str, reviving: Marker) -> bool:
-        """Show what was written. The marker keeps the nonce, which tells whose table is live."""
+        """Show what was written. The marker keeps the nonce, which tells whose table is live.
+
+        What was put back has served: its data is gone, so it is no version of the new table.
+        """
         show_to_peers(self._store, name)
+        kept = _put_back(reviving)
+        if kept is not None:
+            self._store.delete(kept.key)
         following = replace(reviving.forgotten(), nonce=reviving.nonce)
         try:
             marker.swap(self._store, name, reviving, following, self._world, fresh=False)
@@ -249,6 +255,12 @@ class Revival:
             except NotThere:
                 return False
         return True
+
+
+def _put_back(reviving: Marker) -> KeptManifest | None:
+    """The manifest of a purged table, if the next one goes on from it."""
+    kept = reviving.previous.last_manifest if reviving.previous else None
+    return kept if kept is not None and kept.version == reviving.base else None
 
 
 def _past_fence(former: Marker, base: int, writer: str | None) -> Marker:

@@ -208,7 +208,7 @@ def is_managed(manifest: ManifestCatalog | None, dropped: Trashed) -> bool:
     """Whether the versions of a dropped table are rows. No request beyond finding it."""
     if manifest is None:
         return False
-    row = manifest.known_row((names.TRASH, dropped.generation, *dropped.id))
+    row = manifest.known().get(trash_id(dropped.id, dropped.generation))
     return row is not None and row.is_managed
 
 

@@ -194,17 +194,22 @@ class LocalStore:
         return _tag(body)
 
     def _jot_down(self, key: str, body: bytes) -> Tag:
-        """Neither atomic nor synced: a fraction of the time of a write that is."""
+        """Atomic, but not synced: a fraction of the time of a write that is."""
         path = self._path(key)
-        for _ in range(_TRIES):
-            try:
-                with open(path, "wb", buffering=0) as file:
-                    file.write(body)
-                return _tag(body)
-            except FileNotFoundError:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-            except OSError as error:
-                raise self._refused(error, key) from error
+        temporary = f"{self._private('staged')}/{uuid4().hex}"
+        try:
+            with open(temporary, "xb", buffering=0) as file:
+                file.write(body)
+            for _ in range(_TRIES):
+                try:
+                    os.replace(temporary, path)
+                    return _tag(body)
+                except FileNotFoundError:
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+        except OSError as error:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise self._refused(error, key) from error
         raise self._keeps_disappearing(key)
 
     @contextmanager

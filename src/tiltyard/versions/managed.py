@@ -32,7 +32,8 @@ from tiltyard.errors import (
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.boundary import REJECTED
-from tiltyard.versions.directory import NewVersion, chosen_of
+from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
 from tiltyard.versions.staged import read_staged, restored_by, transaction_of
@@ -81,7 +82,7 @@ class ManagedVersions:
         ]
 
     def _proposal(self, new: NewVersion) -> tuple[Proposal, bytes]:
-        row = self._manifest.known_row(new.table) or self._row(new.table)
+        row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
@@ -109,9 +110,10 @@ class ManagedVersions:
     def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
         """Put the bytes of a version where Lance keeps it, and take the staged ones away.
 
-        If the version was deleted meanwhile, so is the copy.
+        If the version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
+        files do, to which it refers: those are not flushed one by one either.
         """
-        self._store.put(file.key, body)
+        self._store.put(file.key, body, durable=False)
         table, _, _ = row.object_id.rpartition(names.DELIMITER)
         snapshot = self._manifest.read()
         owner = snapshot.get(table)

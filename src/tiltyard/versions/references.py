@@ -42,7 +42,8 @@ def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
 
 
 def _each(store: Store, folder: str, note: Callable[[str, dict[str, Any]], None]) -> None:
-    for entry in store.list(folder).objects:
+    entries = store.list(folder).objects
+    for entry in entries:
         if not entry.name.endswith(".json"):
             continue
         try:

@@ -23,9 +23,10 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 from tiltyard.store import Retry, Store
-from tiltyard.versions.directory import DirectoryVersions, NewVersion, NowManagedError
+from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management, is_rows
+from tiltyard.versions.reading import NowManagedError
 from tiltyard.world import World
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class TableVersions:
     def _is_known_managed(self, new: NewVersion) -> bool:
         if new.branch is not None or self._manifest is None:
             return False
-        row = self._manifest.known_row(new.table)
+        row = self._manifest.known().get(names.object_id(new.table))
         return row is not None and row.is_table and row.is_managed
 
     def _settle(self, wanted: Sequence[NewVersion]) -> None:
@@ -190,7 +191,8 @@ class TableVersions:
         if not table.managed:
             self._files.check_base(table, version)
             return
-        row = None if self._manifest is None else self._manifest.known_row(table.id)
+        known = None if self._manifest is None else self._manifest.known()
+        row = known.get(names.object_id(table.id)) if known is not None else None
         boundary = 0 if row is None else boundary_of(row)
         if boundary > version:
             raise VersionBehindBoundaryError.of(version, boundary)

@@ -11,7 +11,9 @@ from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.store import NotThere, Store
 
 # Lance names the file of a transaction by the version that the writer had read, and a UUID.
-_TRANSACTION = re.compile(rb"(\d{1,20})-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.txn")
+_TRANSACTION = re.compile(rb"(\d{1,20})-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.txn$")
+_SUFFIX = b".txn"
+_LONGEST = 20 + 1 + 36 + len(_SUFFIX)
 
 
 def read_staged(store: Store, staged: str, location: str, final: str, table: str) -> bytes:
@@ -35,7 +37,7 @@ def transaction_of(body: bytes, key: str) -> tuple[int, str]:
     A commit that was rebased keeps the original version. Should other text in the manifest look the
     same, the lowest number counts: it may only refuse too much.
     """
-    found = _TRANSACTION.findall(body)
+    found = [match.groups() for match in _names(body)]
     if not found:
         raise InvalidInputError(
             f"{key} is not a manifest that names its transaction, so it can't be told which "
@@ -43,6 +45,17 @@ def transaction_of(body: bytes, key: str) -> tuple[int, str]:
         )
     number, uuid = min(found, key=lambda each: int(each[0]))
     return int(number), uuid.decode()
+
+
+def _names(body: bytes) -> Iterator[re.Match[bytes]]:
+    """Looks at the few places where such a name ends, not at every number in a manifest."""
+    end = body.find(_SUFFIX)
+    while end >= 0:
+        end += len(_SUFFIX)
+        match = _TRANSACTION.search(body, max(0, end - _LONGEST), end)
+        if match:
+            yield match
+        end = body.find(_SUFFIX, end)
 
 
 # Where the end of a manifest says that it begins, and fields of Lance's format: where the manifest

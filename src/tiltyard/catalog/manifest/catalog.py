@@ -215,10 +215,10 @@ class ManifestCatalog:
 
     def latest(self, table: Table) -> VersionFile | None:
         """No request for a table whose versions are rows, one for another."""
-        row = self.known_row(table.id) if table.managed else None
+        row = self.known().get(names.object_id(table.id)) if table.managed else None
         if row is None or row.metadata.get(VERSIONS) != MANAGED:
             return version_files.latest(self._store, table.location)
-        snapshot, _ = self._table.last_read()
+        snapshot = self._table.known()
         head = snapshot.version_row(row.object_id, snapshot.head(row.object_id))
         return None if head is None else versions.file_of(snapshot.head(row.object_id), head)
 
@@ -287,7 +287,7 @@ class ManifestCatalog:
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
         location = names.hashed_directory(table, self._world.token(8))
-        kept, managed = dict(properties), self._table.last_read()[0].managed
+        kept, managed = dict(properties), self._table.known().managed
         return Table(table, location, only_declared=True, properties=kept, managed=managed)
 
     def publish(self, table: Table) -> None:
@@ -323,7 +323,7 @@ class ManifestCatalog:
 
     def known(self) -> Snapshot:
         """The rows as they were read last. No request."""
-        return self._table.last_read()[0]
+        return self._table.known()
 
     def known_row(self, table: TableId) -> Row | None:
         """The row of a table as it was read last. No request."""

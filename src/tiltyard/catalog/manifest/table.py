@@ -121,6 +121,10 @@ class ManifestTable:
         """The metadata map of the table itself, where the properties of the root live."""
         return _metadata_of(self._refresh())
 
+    def known(self) -> Snapshot:
+        """The rows as they were read last. No request, if they ever were."""
+        return (self._state or self._refresh()).snapshot
+
     def last_read(self) -> tuple[Snapshot, dict[str, str]]:
         """The rows and the metadata as they were read last. No request, if they ever were."""
         state = self._state or self._refresh()

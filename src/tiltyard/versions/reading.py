@@ -1,0 +1,212 @@
+"""The versions of tables as files, and which of them readers see.
+
+Finding the latest takes one listing. All others count as far as the boundary of their sequence
+lets them: a version behind it is hidden, whether or not its file is still there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tiltyard import names
+from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import Catalog, Table
+from tiltyard.catalog.version_files import Naming, VersionFile
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    TableVersionNotFoundError,
+)
+from tiltyard.names import TableId
+from tiltyard.store import NotThere, Retry, Store, Tag
+from tiltyard.versions.boundary import Boundary, Kept
+from tiltyard.versions.references import referred
+from tiltyard.versions.refusals import Refusals
+from tiltyard.world import World
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A table as the catalog knows it now, and the state of the marker where one decides."""
+
+    table: Table
+    tag: Tag | None
+
+    @property
+    def is_marked(self) -> bool:
+        return names.is_marked(self.table.id, self.table.location)
+
+
+class NowManagedError(ConcurrentModificationError):
+    """The versions of a table have become rows since the caller looked."""
+
+
+class Reading:
+    """Lists and describes versions in one catalog."""
+
+    def __init__(self, store: Store, world: World, catalog: Catalog, retry: Retry) -> None:
+        self._store = store
+        self._world = world
+        self._catalog = catalog
+        self._retry = retry
+        self._boundaries: dict[str, Boundary] = {}
+        self._refusals = Refusals(world)
+
+    # -- reading
+
+    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+        """Every version that readers may see, oldest first."""
+        found = self._find(table, branch)
+        kept = self._kept(found, branch)
+        every = self._files(branch_of(found.location, branch))
+        hidden = self._hidden(found, branch, kept, every)
+        return [each for each in every if each.version not in hidden]
+
+    def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
+        """The versions of a table that was found, oldest first, and its boundary."""
+        kept = self._kept(table, None)
+        every = self._files(table.location)
+        hidden = self._hidden(table, None, kept, every)
+        return [each for each in every if each.version not in hidden], kept.boundary
+
+    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
+        """The latest version. One request beyond finding the table."""
+        found = self._find(table, branch)
+        return version_files.latest(self._store, branch_of(found.location, branch))
+
+    def describe(
+        self, table: TableId, version: int | None = None, branch: str | None = None
+    ) -> VersionFile:
+        """One version, the latest if no number is given. TableVersionNotFoundError."""
+        found = self._find(table, branch)
+        location = branch_of(found.location, branch)
+        if version is None:
+            newest = version_files.latest(self._store, location)
+            if newest is None:
+                raise TableVersionNotFoundError(f"table {names.display(table)} has no version yet")
+            return newest
+        for naming in Naming:
+            key = version_files.key_of(location, version, naming)
+            try:
+                entry = self._store.head(key)
+            except NotThere:
+                continue
+            parsed = version_files.parse(entry)
+            assert parsed is not None
+            kept = self._kept(found, branch)
+            if kept.shows(version):
+                return parsed
+            if not self._hidden(found, branch, kept, [parsed, *self._newest(location)]):
+                return parsed
+        newest = version_files.latest(self._store, location)
+        if newest is not None and self._refusals.answers(location, version):
+            return replace(newest, version=version)
+        raise missing(table, version)
+
+    # -- what they share
+
+    def _find(self, table: TableId, branch: str | None) -> Table:
+        found = self._catalog.find(table)
+        if not found.arriving:
+            must_be_files(found, branch)
+        return found
+
+    def _seat(self, table: TableId) -> Seat:
+        """The marker is read first: whoever changes the table after that is noticed."""
+        tag = marker.read(self._store, table[0]).tag if len(table) == 1 else None
+        found = self._catalog.find(table)
+        return Seat(found, tag)
+
+    def _boundary(self, table: Table, branch: str | None) -> Boundary:
+        directory = f"{names.BOUNDARIES}/{branch_of(table.location, branch)}"
+        known = self._boundaries.get(directory)
+        if known is None:
+            known = Boundary(self._store, directory, self._world, self._retry)
+            known = self._boundaries.setdefault(directory, known)
+        return known
+
+    def _kept(self, table: Table, branch: str | None) -> Kept:
+        return self._boundary(table, branch).kept()
+
+    def _files(self, location: str) -> list[VersionFile]:
+        return version_files.every(self._store, location)
+
+    def _newest(self, location: str) -> list[VersionFile]:
+        newest = version_files.latest(self._store, location)
+        return [newest] if newest else []
+
+    def _hidden(
+        self, table: Table, branch: str | None, kept: Kept, found: Sequence[VersionFile]
+    ) -> set[int]:
+        """Which of the versions that were found are behind the boundary for readers, too.
+
+        No request, unless some are: a tag may have come while its version was being given up.
+        """
+        behind = {each.version for each in found if not kept.shows(each.version)}
+        if not behind:
+            return behind
+        if begins_again(table, kept, [each.version for each in found]):
+            log.warning("%s: replaced by others; its versions begin again", table.location)
+            return set()
+        return behind - self._needed(table, branch).keys()
+
+    def _needed(self, table: Table, branch: str | None) -> Mapping[int, str]:
+        """Versions that tags or branches refer to, and which do."""
+        return referred(self._store, table.location, branch)
+
+    def _renewed(self, table: Table, branch: str | None) -> bool:
+        """Start a new incarnation if a directory was deleted and made anew behind our back.
+
+        A boundary is always below the latest version, which nobody deletes; so one that is not was
+        of another table. A purge deletes all versions too, and changes the state of the table
+        first: that is looked at before and after.
+        """
+        before = self._seat(table.id)
+        boundary = self._boundary(table, branch)
+        present = boundary.mark()
+        newest = self._newest(branch_of(table.location, branch))
+        kept = Kept(present.number, frozenset(), present.incarnation)
+        if not begins_again(table, kept, [each.version for each in newest]):
+            return False
+        if not self._holds(before, branch):
+            return False
+        boundary.renew(present.incarnation)
+        return True
+
+    def _holds(self, seat: Seat, branch: str | None) -> bool:
+        """Whether a table is where it was, and in the same state all the time. One request."""
+        if seat.is_marked:
+            return marker.read(self._store, seat.table.id[0]).tag == seat.tag
+        found = self._catalog.find(seat.table.id)
+        must_be_files(found, branch)
+        return found.location == seat.table.location
+
+
+def branch_of(location: str, branch: str | None) -> str:
+    """Where the versions of a branch lie; the main one's in the table's own directory."""
+    if branch is None:
+        return location
+    if not branch or any(part in ("", ".", "..") for part in branch.split("/")):
+        raise InvalidInputError(f"{branch!r} can't be the name of a branch")
+    return f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
+
+
+def must_be_files(table: Table, branch: str | None) -> None:
+    """Branches have no rows, whatever their table has."""
+    if table.managed and branch is None:
+        raise NowManagedError(f"the versions of table {names.display(table.id)} are rows now")
+
+
+def begins_again(table: Table, kept: Kept, versions: Collection[int]) -> bool:
+    """Whether versions, looked for after the boundary, count from below it. Only the directory of
+    a root table is ever used again by others."""
+    is_below = bool(versions) and max(versions) <= kept.boundary
+    return is_below and names.is_marked(table.id, table.location)
+
+
+def missing(table: TableId, version: int) -> TableVersionNotFoundError:
+    return TableVersionNotFoundError(f"table {names.display(table)} has no version {version}")
