@@ -11,9 +11,10 @@ from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.store import NotThere, Store
 
 # Lance names the file of a transaction by the version that the writer had read, and a UUID.
-_TRANSACTION = re.compile(rb"(\d{1,20})-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.txn$")
+_TRANSACTION = re.compile(rb"(\d{1,21})-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.txn$")
 _SUFFIX = b".txn"
-_LONGEST = 20 + 1 + 36 + len(_SUFFIX)
+_AFTER_NUMBER = 1 + 36 + len(_SUFFIX)
+_LONGEST = 21 + _AFTER_NUMBER
 
 
 def read_staged(store: Store, staged: str, location: str, final: str, table: str) -> bytes:
@@ -37,14 +38,20 @@ def transaction_of(body: bytes, key: str) -> tuple[int, str]:
     A commit that was rebased keeps the original version. Should other text in the manifest look the
     same, the lowest number counts: it may only refuse too much.
     """
-    found = [match.groups() for match in _names(body)]
+    found = [(_version(match[1]), match[2]) for match in _names(body)]
     if not found:
         raise InvalidInputError(
             f"{key} is not a manifest that names its transaction, so it can't be told which "
             f"version it is based on"
         )
-    number, uuid = min(found, key=lambda each: int(each[0]))
-    return int(number), uuid.decode()
+    number, uuid = min(found)
+    return number, uuid.decode()
+
+
+def _version(digits: bytes) -> int:
+    """Before a name stands its length in one byte, which looks like a digit for long names."""
+    told = digits[0] == len(digits) - 1 + _AFTER_NUMBER
+    return int(digits[1:] if told and len(digits) > 1 else digits)
 
 
 def _names(body: bytes) -> Iterator[re.Match[bytes]]:
