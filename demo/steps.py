@@ -80,6 +80,46 @@ def _nest(stage: Stage) -> None:
     stage.shell("table", "list", "--all")
 
 
+def _go_back(stage: Stage) -> None:
+    stage.say(
+        "Every change of a table is a version. A tag gives one a name, and keeps it from being "
+        "cleaned up."
+    )
+    stage.shell("table", "tag", "products", "spring")
+    stage.say("Somebody wants to lower the price of lamps, and forgets to say of which:")
+    stage.python(
+        "from lance_namespace import UpdateTableRequest",
+        "changed = catalog.update_table(",
+        '    UpdateTableRequest(id=["products"], updates=[["price", "price * 0.5"]])',
+        ")",
+        'print(changed.updated_rows, "prices were changed")',
+    )
+    stage.say("Nothing is lost. The version from before becomes the latest again:")
+    stage.shell("table", "versions", "products")
+    stage.shell("table", "restore", "products", "1")
+    stage.shell("table", "query", "products", "--where", "sku < 'P004'", "--columns", "sku,price")
+
+
+def _tidy(stage: Stage) -> None:
+    stage.say("New goods come in every hour, and each delivery is a small file of its own:")
+    stage.python(
+        "for hour in range(12):",
+        "    _ = lance.write_dataset(",
+        "        products.slice(hour, 1), namespace_client=catalog,",
+        '        table_id=["products"], mode="append",',
+        "    )",
+    )
+    stage.say("Small files make readers slow. They are joined while others go on reading:")
+    stage.shell("optimize", "products")
+    stage.say(
+        "Old versions keep their files. What a clean-up would delete is told first, and the tagged "
+        "version is not among it. What was in use a moment ago stays too, so nothing goes today:"
+    )
+    stage.shell("cleanup", "products", "--keep", "5")
+    stage.say("Is anything amiss in the catalog?")
+    stage.shell("doctor")
+
+
 def _race(stage: Stage) -> None:
     stage.say(
         "Ada and Grace have both counted the stock, and both create the table at the same moment, "
@@ -235,6 +275,8 @@ STEPS = (
     Step("Look around", _look),
     Step("Find things that are alike", _search),
     Step("Put tables into namespaces", _nest),
+    Step("Go back to an earlier version", _go_back),
+    Step("Keep tables fast", _tidy),
     Step("Two programs, one name", _race),
     Step("Drop a table that is being read", _drop),
     Step("Bring it back", _undrop),

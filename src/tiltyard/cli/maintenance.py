@@ -235,6 +235,8 @@ def _said_of_cleaned(found: Sequence[Cleaned], *, apply: bool) -> str:
     files = words.counted(sum(each.files_removed for each in found), "file")
     size = words.size(sum(each.bytes_removed for each in found))
     failed = sum(each.error is not None for each in found)
+    if not failed and all(each.is_nothing for each in found):
+        return "There is nothing to clean up."
     said = f"{'Removed' if apply else 'Would remove'} {versions} and {files}, {size}"
     said += f"; {words.number(failed)} failed." if failed else "."
     return said if apply else f"{said} Nothing was deleted; --apply does it."
