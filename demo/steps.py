@@ -89,10 +89,9 @@ def _go_back(stage: Stage) -> None:
     stage.say("Somebody wants to lower the price of lamps, and forgets to say of which:")
     stage.python(
         "from lance_namespace import UpdateTableRequest",
-        "changed = catalog.update_table(",
-        '    UpdateTableRequest(id=["products"], updates=[["price", "price * 0.5"]])',
-        ")",
-        'print(changed.updated_rows, "prices were changed")',
+        'half = [["price", "price * 0.5"]]',
+        'wanted = UpdateTableRequest(id=["products"], updates=half)',
+        'print(catalog.update_table(wanted).updated_rows, "prices were changed")',
     )
     stage.say("Nothing is lost. The version from before becomes the latest again:")
     stage.shell("table", "versions", "products")
