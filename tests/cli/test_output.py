@@ -181,6 +181,7 @@ def test_config_show_is_the_same_for_people(tiltyard: Tiltyard, tmp_path: Path) 
     shown = tiltyard("config", "show", *given).out.replace(str(tmp_path), "")
     assert [line.split() for line in shown.splitlines()[2:]] == [
         ["actor", ACTOR, "default"],
+        ["cleanup_min_age", "3600.0", "default"],
         ["commit_retries", "100", "default"],
         ["default_ttl", "604800.0", "default"],
         ["dir_listing_enabled", "true", "--mode"],
