@@ -40,7 +40,9 @@ class Owned:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", [DIRECTORY, MANAGED], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(DIRECTORY, marks=pytest.mark.slow), MANAGED], ids=str
+)
 @pytest.mark.parametrize(
     ("writers", "keepers", "seconds"),
     [(2, 2, 10), pytest.param(6, 2, 300, marks=pytest.mark.slow)],

@@ -38,9 +38,10 @@ from tiltyard.world import WORLD, World
 FOR_EVER = 1_000_000
 POLICY = CleanupPolicy(keep_versions=3)
 
-before_and_after = pytest.mark.parametrize(
-    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
-)
+# One of both is enough for a first look.
+_FAULTS = [Fault.CRASH_BEFORE, pytest.param(Fault.CRASH_AFTER, marks=pytest.mark.slow)]
+
+before_and_after = pytest.mark.parametrize("fault", _FAULTS, ids=lambda each: each.name)
 
 Work = Callable[[DirectoryNamespace], object]
 
@@ -119,9 +120,7 @@ def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
-)
+@before_and_after
 def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()
     with bench.mortal() as (catalog, store):
@@ -141,9 +140,7 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER], ids=lambda each: each.name
-)
+@before_and_after
 def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()
     before = ids(bench.open().open_table(["people"]))
