@@ -22,16 +22,21 @@ Start = Callable[[str], SparkSession]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests with Spark go to one worker. Those on the cluster, which needs a Spark of its own,
-    come last, and only where all tests are run."""
+    """All tests with Spark go to one worker, and first, so that it is not the last to end. Among
+    them those on the cluster, which needs a Spark of its own, come last, and only where all tests
+    are run."""
     here = Path(__file__).parent
+
+    def uses_spark(item: pytest.Item) -> bool:
+        return here in item.path.parents and bool({"spark", "cluster"} & set(_fixtures(item)))
+
     for item in items:
-        if here in item.path.parents and {"spark", "cluster"}.intersection(_fixtures(item)):
+        if uses_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.timeout(300))
         if "cluster" in _fixtures(item):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: "cluster" in _fixtures(item))
+    items.sort(key=lambda item: (not uses_spark(item), "cluster" in _fixtures(item)))
 
 
 def _fixtures(item: pytest.Item) -> list[str]:
