@@ -59,6 +59,13 @@ def _started(
         yield server
 
 
+# Many processes in a bucket mostly wait for its one server.
+_CROWDS = {
+    "test_every_acknowledged_row_is_there",
+    "test_what_was_acknowledged_outlives_whoever_is_killed",
+}
+
+
 def pytest_configure() -> None:
     # A client that finds keys or a proxy in the environment could leave the loopback interface,
     # and one that finds no keys would ask the cloud's metadata service for some.
@@ -72,6 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("servers")
+        chosen = getattr(item, "callspec", None)
+        in_a_bucket = chosen is not None and chosen.params.get("place") == "s3"
+        if in_a_bucket and getattr(item, "originalname", None) in _CROWDS:
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,10 +9,35 @@ import lance_namespace as api
 import pytest
 
 import tiltyard
-from tests.behaviours.modes import MODES, Mode
+from tests.behaviours.modes import COMPATIBILITY, MODES, Mode
 from tests.behaviours.places import Bucket, Disk, Place
 
 Reopen = Callable[[], api.LanceNamespace]
+
+# What a bucket can change about these, it changes in every mode alike.
+ALIKE_IN_A_BUCKET = {
+    "test_bad_ids.py",
+    "test_columns.py",
+    "test_identifiers.py",
+    "test_queries.py",
+    "test_references.py",
+    "test_rows.py",
+    "test_table_data.py",
+    "test_transactions.py",
+    "test_versions.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a bucket the default mode is enough for a first look."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent != here or item.path.name not in ALIKE_IN_A_BUCKET:
+            continue
+        chosen = getattr(item, "callspec", None)
+        params = {} if chosen is None else chosen.params
+        if params.get("place") == "s3" and params.get("mode", COMPATIBILITY) != COMPATIBILITY:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(params=MODES, ids=str)
