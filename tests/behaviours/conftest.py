@@ -18,9 +18,12 @@ Reopen = Callable[[], api.LanceNamespace]
 ALIKE_IN_A_BUCKET = {
     "test_bad_ids.py",
     "test_columns.py",
+    "test_describing.py",
     "test_identifiers.py",
+    "test_namespaces.py",
     "test_queries.py",
     "test_references.py",
+    "test_registering.py",
     "test_rows.py",
     "test_table_data.py",
     "test_transactions.py",
