@@ -58,93 +58,98 @@ class Rooms(api.LanceNamespace):
         self._world = WORLD
         self._store = open_store(self._settings)
         self._lance = Lance(self._settings)
-        directory = DirectoryCatalog(self._store, self._world)
-        manifest = self._open_manifest() if self._settings.manifest_enabled else None
-        self._catalog: Catalog = directory
+        self._open_catalog()
+        self._open_lives()
+        self._open_versions()
+        self._open_health()
+
+    def _open_catalog(self) -> None:
+        """Which names there are, by the mode."""
+        self._directory = DirectoryCatalog(self._store, self._world)
+        self._manifest = manifest = (
+            self._open_manifest() if self._settings.manifest_enabled else None
+        )
+        self._catalog: Catalog = self._directory
         if manifest is not None:
             both = self._settings.dir_listing_enabled
-            self._catalog = CompatibleCatalog(manifest, directory) if both else manifest
-        self._manifest = manifest
-        files = LanceFiles(self._lance, self._store, self._door_of)
-        revival = Revival(self._store, self._world, files)
-        markers = Markers(self._store, self._world, revival)
-        moves = Moves(self._store, self._world, manifest) if manifest is not None else None
+            self._catalog = CompatibleCatalog(manifest, self._directory) if both else manifest
+        self._migration = Migration(self._store, self._world, self._directory, manifest)
+
+    def _open_lives(self) -> None:
+        """How tables come, go and come back."""
+        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
+        files = LanceFiles(self._lance, store, self._door_of)
+        self._revival = Revival(store, world, files)
+        self._markers = Markers(store, world, self._revival)
+        self._moves = None if manifest is None else Moves(store, world, manifest)
         self._registrar = Registrar(
-            self._store,
-            self._catalog,
-            directory,
+            store,
+            catalog,
+            self._directory,
             manifest,
-            markers,
-            moves,
+            self._markers,
+            self._moves,
             lists_directories=self._settings.dir_listing_enabled,
         )
         self._lives = Lives(
-            self._store,
-            self._world,
-            self._catalog,
-            directory,
-            manifest,
-            markers,
-            self._registrar,
+            store, world, catalog, self._directory, manifest, self._markers, self._registrar
         )
         self._purge = Purge(
-            self._store,
-            self._world,
+            store,
+            world,
             self._lives.bin,
-            MarkerPurge(self._store, self._world, revival),
+            MarkerPurge(store, world, self._revival),
             manifest,
-            moves,
+            self._moves,
             self._settings.actor,
         )
         self._creation = Creation(
-            self._store, self._world, self._catalog, files, revival, markers, Retry()
+            store, world, catalog, files, self._revival, self._markers, Retry()
         )
-        self._writing = Writing(
-            self._store, self._world, self._catalog, files, revival, self._creation
-        )
-        self._versions = TableVersions(self._store, self._world, self._catalog, manifest, Retry())
-        self._drifts = (
-            None if manifest is None else Drifts(self._store, self._world, self._lance, manifest)
-        )
-        self._for_writers = TolerantVersions(self._versions, self._catalog, self._drifts)
+        self._writing = Writing(store, world, catalog, files, self._revival, self._creation)
+
+    def _open_versions(self) -> None:
+        """The versions of tables, and what ends a change of several that a crash cut off."""
+        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
+        self._versions = TableVersions(store, world, catalog, manifest, Retry())
+        self._drifts = None if manifest is None else Drifts(store, world, self._lance, manifest)
+        self._for_writers = TolerantVersions(self._versions, catalog, self._drifts)
         self._recovery = Recovery(
-            self._store,
-            self._world,
-            self._catalog,
-            manifest,
-            self._versions,
-            self._client,
-            self._settings.actor,
+            store, world, catalog, manifest, self._versions, self._client, self._settings.actor
         )
-        self._batches = Batches(self._store, self._catalog, self._versions, self._recovery)
+        self._batches = Batches(store, catalog, self._versions, self._recovery)
+        self._branches = Branches(store, world)
+
+    def _open_health(self) -> None:
+        """What looks after a catalog."""
+        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
+        sidecars = self._recovery.sidecars
         self._left_overs = LeftOvers(
-            self._store, self._world, directory, manifest, revival, moves, self._registrar
+            store, world, self._directory, manifest, self._revival, self._moves, self._registrar
         )
-        self._branches = Branches(self._store, self._world)
         self._orphans = Orphans(
-            self._store,
-            self._world,
+            store,
+            world,
             self._lance,
-            self._catalog,
+            catalog,
             manifest,
-            self._recovery.sidecars,
+            sidecars,
             lists_directories=self._settings.dir_listing_enabled,
         )
-        self._adoption = Adoption(self._store, self._world, markers, manifest)
+        self._adoption = Adoption(store, world, self._markers, manifest)
         self._doctor = Doctor(
-            self._store,
-            self._world,
-            self._catalog,
-            directory,
+            store,
+            world,
+            catalog,
+            self._directory,
             manifest,
             None if manifest is None else self._manifest_table,
             self._lives.bin,
-            self._recovery.sidecars,
+            sidecars,
             self._left_overs,
             self._orphans,
-            Checkup(self._store, self._versions, self._drifts, self._branches, self._open),
+            Checkup(store, self._versions, self._drifts, self._branches, self._open),
         )
-        self._migration = Migration(self._store, self._world, directory, manifest)
 
     def _open_manifest(self) -> ManifestCatalog:
         retry = Retry(
