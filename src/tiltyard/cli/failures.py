@@ -16,6 +16,8 @@ _AS_TYPED = {
     "allow_young": "--allow-young",
     "even_if_young": "--even-if-young",
     "repair_table": "tiltyard repair",
+    "managed_only": "--managed-only",
+    "manage_versions": "tiltyard manage",
 }
 
 
