@@ -2,7 +2,8 @@
 
 A page runs in an empty directory. ```python blocks share their variables; ```sh blocks are run by a
 shell; in ```console blocks the lines after a `$ ` command are what it prints, where a line `...`
-stands for any lines. ```text blocks are only for reading.
+stands for any lines. A ```toml block that opens with the comment `# NAME.toml` becomes that file.
+```text blocks are only for reading.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ READ = ("text", "json", "toml")
 
 _PLAIN = re.compile(r"tiltyard [^|&;<>]*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\w+\.toml)\n")
 _TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?")
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
 
@@ -89,6 +91,8 @@ def _run(page: Path) -> None:
             exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), variables)
         elif block.language == "sh":
             _shell(block.text)
+        elif block.language == "toml" and (name := _FILE.match(block.text)):
+            Path(name[1]).write_text(block.text)
         elif block.language == "console":
             for command, expected in _exchanges(block.text):
                 printed = _tiltyard(command) if _PLAIN.fullmatch(command) else _shell(command)

@@ -6,11 +6,13 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from tiltyard.cli import (
+    completion,
     config,
     data,
     failures,
@@ -24,7 +26,8 @@ from tiltyard.cli import (
     trash,
     versions,
 )
-from tiltyard.cli.call import Options, shared_parameters, verb
+from tiltyard.cli.call import shared_parameters, verb
+from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Options
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
 
@@ -60,6 +63,7 @@ verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
+verb(app, "completion")(completion.completion)
 data.add_to(table.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
@@ -67,6 +71,7 @@ versions.add_to(table.app)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    completion.prepare()
     try:
         status = app(args=arguments, prog_name="tiltyard", standalone_mode=False)
     except typer.Abort:
@@ -93,9 +98,10 @@ def _show_version(wanted: bool) -> None:
 def _front(context: typer.Context, **given: Any) -> None:
     given.pop("version")
     options = Options().overridden(given)
-    source = context.get_parameter_source("root")
-    if source is not None and source.name == "ENVIRONMENT":
-        options = options.with_root_from("TILTYARD_ROOT")
+    for name, variable in (("root", ROOT_VARIABLE), ("profile", PROFILE_VARIABLE)):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "ENVIRONMENT":
+            options = replace(options, **{f"{name}_from": variable})
     context.obj = options
 
 

@@ -10,81 +10,20 @@ import functools
 import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from tiltyard.cli import failures
-from tiltyard.cli.failures import UsageError
+from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Mode, Options
 from tiltyard.cli.output import Format, Output, make_output
 
 if TYPE_CHECKING:
     from tiltyard.namespace import DirectoryNamespace
     from tiltyard.settings import Settings
-
-
-class Mode(StrEnum):
-    """Where a catalog keeps its names."""
-
-    DIRECTORY = "directory"
-    MANIFEST = "manifest"
-    COMPATIBLE = "compatible"
-
-
-_MODE_PROPERTIES = {
-    Mode.DIRECTORY: {"manifest_enabled": "false", "dir_listing_enabled": "true"},
-    Mode.MANIFEST: {"manifest_enabled": "true", "dir_listing_enabled": "false"},
-    Mode.COMPATIBLE: {"manifest_enabled": "true", "dir_listing_enabled": "true"},
-}
-
-
-@dataclass(frozen=True)
-class Options:
-    """The shared options, as given so far."""
-
-    root: str | None = None
-    root_from: str = "--root"
-    mode: Mode | None = None
-    properties: tuple[str, ...] = ()
-    format: Format = Format.TABLE
-    quiet: bool = False
-    verbose: bool = False
-    no_input: bool = False
-
-    def overridden(self, given: Mapping[str, Any]) -> Options:
-        """These options and, above them, those of `given` that were set."""
-        chosen = {name: value for name, value in given.items() if value}
-        if "root" in chosen:
-            chosen["root_from"] = "--root"
-        chosen["properties"] = (*self.properties, *chosen.get("properties", ()))
-        return replace(self, **chosen)
-
-    def with_root_from(self, source: str) -> Options:
-        return replace(self, root_from=source)
-
-    def sources(self) -> dict[str, tuple[str, str]]:
-        """Every property that was set: its value, and which option or variable set it."""
-        found: dict[str, tuple[str, str]] = {}
-        if self.root:
-            found["root"] = (self.root, self.root_from)
-        if self.mode:
-            for name, value in _MODE_PROPERTIES[self.mode].items():
-                found[name] = (value, "--mode")
-        for name, value in parse_pairs(self.properties, "-p").items():
-            if self.mode and name in _MODE_PROPERTIES[self.mode]:
-                raise UsageError(
-                    f"--mode and -p {name} say the same thing", "leave one of them out"
-                )
-            found[name] = (value, "-p")
-        if "root" not in found:
-            raise UsageError(
-                "no catalog was named", "pass --root DIRECTORY, or set TILTYARD_ROOT to it"
-            )
-        return found
 
 
 @dataclass(frozen=True)
@@ -108,26 +47,24 @@ class Call:
         return DirectoryNamespace(**self.settings.as_properties())
 
 
-def parse_pairs(pairs: tuple[str, ...] | list[str] | None, option: str) -> dict[str, str]:
-    """NAME=VALUE options as a mapping; the last of a name wins."""
-    found: dict[str, str] = {}
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{option} takes NAME=VALUE, not {pair!r}")
-        found[name] = value
-    return found
-
-
 def _shared(
     *,
     root: Annotated[
         str | None,
         typer.Option(
             "--root",
-            envvar="TILTYARD_ROOT",
+            envvar=ROOT_VARIABLE,
             metavar="PATH|URI",
             help="The catalog's directory: a path, or a URI like s3://bucket/prefix.",
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            envvar=PROFILE_VARIABLE,
+            metavar="NAME",
+            help="A catalog that tiltyard.toml or your own configuration names.",
         ),
     ] = None,
     mode: Annotated[
@@ -223,5 +160,7 @@ def _run(options: Options, work: Callable[[Call], None]) -> None:
         work(call)
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
+    except KeyboardInterrupt:
+        raise typer.Exit(failures.report_stop()) from None
     except Exception as error:
         raise typer.Exit(failures.report(error, verbose=options.verbose)) from None

@@ -30,6 +30,7 @@ class Exit(IntEnum):
     PARTLY = 3
     NOT_FOUND = 4
     CONFLICT = 5
+    STOPPED = 130
 
 
 class UsageError(Exception):
@@ -69,6 +70,13 @@ def report_usage(error: Any) -> int:
         path = context.command_path if context is not None else "tiltyard"
         _print(error.format_message().replace("Value error, ", ""), f"see {path} --help")
     return Exit.USAGE
+
+
+def report_stop() -> int:
+    """Print that somebody pressed Ctrl-C."""
+    print(file=sys.stderr)  # the terminal has shown ^C, and stays on that line
+    _print("stopped by hand", "what was done is done, and nothing is lost: run it again to go on")
+    return Exit.STOPPED
 
 
 def status_of(error: Exception) -> Exit:

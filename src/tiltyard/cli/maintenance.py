@@ -189,7 +189,7 @@ def _clean_up(
 
 
 def _progress(show: Callable[[int, int, str], None]) -> Callable[[Any, int, int], None]:
-    return lambda row, done, total: show(done, total, f"{done} of {total} tables")
+    return lambda row, done, total: show(done, total, "tables")
 
 
 def _ask(call: Call, names: Sequence[str], *, yes: bool) -> None:

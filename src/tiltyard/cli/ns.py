@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from tiltyard.cli import identifiers, words
-from tiltyard.cli.call import Call, parse_pairs, verb
+from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
+from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 from tiltyard.cli.table import CreateMode, Properties
 

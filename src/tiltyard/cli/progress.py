@@ -12,7 +12,7 @@ Show = Callable[[int, int, str], None]
 
 @contextmanager
 def bar(call: Call, doing: str) -> Iterator[Show | None]:
-    """Show how far something is: done, of how many, and a few words beside it.
+    """Show how far something is: done, of how many, how fast, and a few words beside it.
 
     None where nobody watches. The bar moves before the total is known.
     """
@@ -22,12 +22,22 @@ def bar(call: Call, doing: str) -> Iterator[Show | None]:
     if call.options.quiet or not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich import progress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    beside = TextColumn("{task.fields[beside]}")
-    with Progress(*columns, beside, console=console, transient=True) as shown:
-        task = shown.add_task(doing, total=None, beside="")
-        yield lambda done, total, words: shown.update(
-            task, completed=done, total=total, beside=words
-        )
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[beside]}"),
+    )
+    with progress.Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(doing, total=None, beside="", rate="")
+
+        def show(done: int, total: int, beside: str) -> None:
+            speed = shown.tasks[task].speed
+            rate = f"{speed:.3g}/s" if speed else ""
+            shown.update(task, completed=done, total=total, beside=beside, rate=rate)
+
+        yield show

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli import words
-from tiltyard.cli.call import Call, parse_pairs
+from tiltyard.cli.call import Call
+from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import Annotated
 import typer
 
 from tiltyard.cli import files, identifiers, reading, words
-from tiltyard.cli.call import Call, parse_pairs, verb
+from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 
 app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)

@@ -155,7 +155,7 @@ def _apply(call: Call, plan: PurgePlan) -> list[Receipt]:
             freed += receipt.bytes
             rate = round(freed / max(time.monotonic() - begun, 0.001))
             if show is not None:
-                show(done, total, f"{done} of {total} tables, {words.size(rate)}/s")
+                show(done, total, f"{words.size(rate)}/s")
 
         return call.catalog.apply_purge(plan, progress)
 

@@ -81,8 +81,12 @@ def run(
     rows: dict[TableId, R] = {}
     with ThreadPoolExecutor(min(concurrency(), len(tables))) as pool:
         waiting = {pool.submit(guarded, table): table for table in tables}
-        for done in as_completed(waiting):
-            row = rows[waiting[done]] = done.result()
-            if progress is not None:
-                progress(row, len(rows), len(tables))
+        try:
+            for done in as_completed(waiting):
+                row = rows[waiting[done]] = done.result()
+                if progress is not None:
+                    progress(row, len(rows), len(tables))
+        except BaseException:  # Ctrl-C: what was begun is ended, and nothing else begins
+            pool.shutdown(cancel_futures=True)
+            raise
     return [rows[table] for table in tables]
