@@ -12,6 +12,7 @@ from typing import Any
 from tiltyard.namespace.columns import ColumnOperations
 from tiltyard.namespace.health import HealthOperations
 from tiltyard.namespace.indexes import IndexOperations
+from tiltyard.namespace.loads import LoadOperations
 from tiltyard.namespace.maintenance import MaintenanceOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.queries import QueryOperations
@@ -20,7 +21,6 @@ from tiltyard.namespace.rows import RowOperations
 from tiltyard.namespace.tables import TableOperations
 from tiltyard.namespace.transactions import TransactionOperations
 from tiltyard.namespace.versions import VersionOperations
-from tiltyard.namespace.writes import WriteOperations
 
 __all__ = ["DirectoryNamespace", "connect"]
 
@@ -29,7 +29,7 @@ class DirectoryNamespace(
     TransactionOperations,
     NamespaceOperations,
     TableOperations,
-    WriteOperations,
+    LoadOperations,
     VersionOperations,
     QueryOperations,
     RowOperations,
