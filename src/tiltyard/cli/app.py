@@ -15,6 +15,7 @@ from tiltyard.cli import (
     data,
     failures,
     health,
+    jobs,
     lives,
     maintenance,
     migrate,
@@ -50,6 +51,7 @@ app.add_typer(table.app, name="table")
 app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
+app.add_typer(jobs.app, name="jobs")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)

@@ -63,7 +63,7 @@ class MaintenanceOperations(Rooms):
         """
         optimizer = Optimizer(self._ground, options)
         return fleet.run(
-            self._meant(namespace, tables),
+            self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
             progress,
@@ -99,7 +99,7 @@ class MaintenanceOperations(Rooms):
         """
         cleaner = Cleaner(self._ground, policy)
         return fleet.run(
-            self._meant(namespace, tables),
+            self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
             progress,
@@ -116,10 +116,16 @@ class MaintenanceOperations(Rooms):
         keeper = ManifestKeeper(self._ground, self._manifest_table, self._manifest_boundary)
         return keeper.run(min_age)
 
-    def _meant(
-        self, namespace: Sequence[str] | None, tables: Sequence[Sequence[str]] | None
+    @says("choose tables of")
+    def choose_tables(
+        self,
+        namespace: Sequence[str] | None = None,
+        tables: Sequence[Sequence[str]] | None = None,
     ) -> list[TableId]:
-        """The tables that a call is about. NamespaceNotFoundError."""
+        """The ids of every table, or of those in a namespace and below it, or of the given ones.
+
+        NamespaceNotFoundError. Nothing is said about whether given tables exist.
+        """
         if tables is not None:
             return [names.parse_table_id(each) for each in tables]
         inside = None if namespace is None else names.parse_namespace_id(namespace)

@@ -1,0 +1,9 @@
+"""Catalog-sized work as Spark jobs: planned on the driver, done on executors, answered as rows.
+
+    from tiltyard.spark import jobs
+    jobs.optimize("s3://bucket/lake").show()
+
+A job takes a catalog, its properties or its root, and a session, or starts an embedded one. Its
+answer is a DataFrame with one row for each table. An error is a row, and a second run does the
+rest.
+"""
