@@ -64,7 +64,7 @@ class Mapped:
 class Reject:
     """A record that could not be loaded; `number` counts the records of its file from 1."""
 
-    number: int | None
+    number: int
     reason: str
     record: str
 
@@ -84,6 +84,7 @@ class Records:
         self._schema = schema
         self._mapped = mapped
         self._number = 0
+        self._skipped: list[int] = []
         self.rejects: list[Reject] = []
         self.rows = 0
 
@@ -115,15 +116,15 @@ class Records:
 
         def skip(row: Any) -> str:
             reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
-            self._reject(row.number, reason, row.text)
+            self._skipped.append(row.number - 1)  # the first line has the names
+            self._reject(row.number - 1, reason, row.text)
             return "skip"
 
         parse = pa.csv.ParseOptions(delimiter=self._mapped.delimiter, invalid_row_handler=skip)
         names = _csv_names(self._file, self._storage, self._mapped.delimiter)
         convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-        if not names:
-            return
-        for batch in pa.csv.open_csv(file, parse_options=parse, convert_options=convert):
+        read = pa.csv.ReadOptions(use_threads=False, block_size=BYTES_PER_BLOCK)  # lines are counted
+        for batch in pa.csv.open_csv(file, read, parse, convert):
             yield self._fitted(batch, absent=_NULLS)
 
     def _json(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -189,7 +190,7 @@ class Records:
             return rows
         for row in sorted(bad):
             record = json.dumps(batch.slice(row, 1).to_pylist()[0], default=str)
-            self._reject(number + row + 1, bad[row], record)
+            self._reject(self._place(number + row + 1), bad[row], record)
         keep = pa.array([row not in bad for row in range(batch.num_rows)])
         return rows.filter(keep)
 
@@ -211,7 +212,13 @@ class Records:
             )
         return found
 
-    def _reject(self, number: int | None, reason: str, record: str) -> None:
+    def _place(self, number: int) -> int:
+        """The number of a record, counted with those that were skipped before it."""
+        for each in sorted(self._skipped):
+            number += each <= number
+        return number
+
+    def _reject(self, number: int, reason: str, record: str) -> None:
         if len(self.rejects) >= self._mapped.max_rejects:
             raise TooManyRejects(
                 f"{self._file.path} has more than {self._mapped.max_rejects} bad records, "
