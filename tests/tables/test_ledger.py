@@ -78,7 +78,9 @@ def _rename(catalog: DirectoryNamespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [_compact, _clean_up, _delete, _append, _add_column, _rename], ids=lambda e: e.__name__
+    "change",
+    [_compact, _clean_up, _delete, _append, _add_column, _rename],
+    ids=lambda e: e.__name__,
 )
 def test_whatever_happens_to_the_rows_a_loaded_file_stays_loaded(
     catalog: DirectoryNamespace, change: Callable[[DirectoryNamespace], None]

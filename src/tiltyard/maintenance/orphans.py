@@ -8,8 +8,7 @@ deleted from here: it may be a table that somebody deregistered. It can be put i
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -19,13 +18,13 @@ from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
+from tiltyard.maintenance.candidates import Candidate, candidate
 from tiltyard.maintenance.needed import (
-    DATA,
-    DELETIONS,
-    INDEXES,
-    TRANSACTIONS,
+    Keeps,
     Needed,
     is_staged,
+    manifests_in,
+    read_each,
     read_needed,
 )
 from tiltyard.maintenance.orphan import Kind, Orphan
@@ -37,14 +36,6 @@ from tiltyard.world import World, moment
 log = logging.getLogger(__name__)
 
 FLOOR_MS = 7 * 24 * 60 * 60 * 1000
-
-_PLACE = re.compile(
-    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
-    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
-    re.DOTALL,
-)
-# How writers on a disk name what is not complete yet.
-_TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
 
 
 class Orphans:
@@ -100,46 +91,58 @@ class Orphans:
     def of_table(self, table: Table, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
         """The files of one table that no version needs. InvalidTableStateError if one of its
         versions can't be read: then nothing is an orphan."""
-        needed, open_names = self._needed(table, floor_ms), self._noted(floor_ms)
-        for entry in self._store.walk(table.location):
-            orphan = self._judge(table.location, entry, needed, open_names, floor_ms)
-            if orphan is not None:
-                yield orphan
+        needed, noted = self._needed(table, floor_ms), self.noted(floor_ms)
+        for each in self.candidates(table, self._store.walk(table.location), noted, floor_ms):
+            if not each.is_needed(needed):
+                yield each.orphan
 
-    def _judge(
-        self,
-        location: str,
-        entry: Entry,
-        needed: Needed,
-        noted: set[str],
-        floor_ms: int,
-    ) -> Orphan | None:
-        if not self._is_old(entry, floor_ms):
-            return None
-        inside = entry.key[len(location) + 1 :]
-        parts = inside.split("/")
-        if _TEMPORARY.fullmatch(entry.name):
-            return self._orphan(entry, Kind.TEMPORARY, "it was never completed", location)
-        if names.VERSIONS_DIRECTORY in parts[:-1]:
-            if is_staged(entry) and entry.key not in needed.files:
-                return self._orphan(entry, Kind.STAGED, "it was never published", location)
-            return None
-        place = _PLACE.fullmatch(inside)
-        if place is None or needed.needs(place["folder"], parts) or noted.intersection(parts):
-            return None
-        return self._orphan(entry, Kind.FILE, "no version refers to it", location)
+    def candidates(
+        self, table: Table, entries: Iterable[Entry], noted: Collection[str], floor_ms: int
+    ) -> Iterator[Candidate]:
+        """Files of a table that are old enough and would be orphans if no version needed them;
+        `noted` are data files of writes that are under way."""
+        for entry in entries:
+            found = candidate(table.location, entry) if self._is_old(entry, floor_ms) else None
+            if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
+                yield found
+
+    def manifests(self, table: Table) -> tuple[list[Entry], set[str]]:
+        """The manifests of a table, and the UUIDs of its indexes."""
+        return manifests_in(self._store, table.location)
+
+    def references(
+        self, table: Table, manifests: Sequence[Entry], indexes: Collection[str], floor_ms: int
+    ) -> Iterator[Needed]:
+        """What each manifest of a table refers to, and which staged ones count."""
+        keeps, staged = self._keeps(table, floor_ms)
+        yield Needed(files=staged)
+        yield from read_each(self._store, self._lance, table.location, manifests, indexes, keeps)
+
+    def still(
+        self, table: Table, found: Sequence[Candidate], seen: Collection[str], floor_ms: int
+    ) -> list[Candidate]:
+        """Those of the candidates that nothing needs after a second look: at manifests that were
+        not `seen` in the first, and at all that are staged."""
+        manifests, indexes = self.manifests(table)
+        new = [each for each in manifests if state_of(each) not in seen or is_staged(each)]
+        needed = Needed()
+        for each in self.references(table, new, indexes, floor_ms):
+            needed.add(each)
+        entries = [each.entry for each in found]
+        old = self.candidates(table, entries, self.noted(floor_ms), floor_ms)
+        return [each for each in old if not each.is_needed(needed)]
 
     def _needed(self, table: Table, floor_ms: int) -> Needed:
         """What versions refer to, and the staged manifests that count themselves."""
-        staged = set(self._staged_of(table))
-        found = read_needed(
-            self._store,
-            self._lance,
-            table.location,
-            lambda entry: entry.key in staged or not self._is_old(entry, floor_ms),
-        )
+        keeps, staged = self._keeps(table, floor_ms)
+        found = read_needed(self._store, self._lance, table.location, keeps)
         found.files |= staged
         return found
+
+    def _keeps(self, table: Table, floor_ms: int) -> tuple[Keeps, set[str]]:
+        """Which staged manifests count: those that something names, and young ones."""
+        staged = set(self._staged_of(table))
+        return lambda entry: entry.key in staged or not self._is_old(entry, floor_ms), staged
 
     def _staged_of(self, table: Table) -> Iterator[str]:
         """Staged manifests that a row or a sidecar names."""
@@ -154,7 +157,7 @@ class Orphans:
             if row is not None and STAGED in row.metadata:
                 yield row.metadata[STAGED]
 
-    def _noted(self, floor_ms: int) -> set[str]:
+    def noted(self, floor_ms: int) -> set[str]:
         """Data files of writes that are under way."""
         entries = self._store.walk(names.WRITES)
         return {each.name for each in entries if not self._is_old(each, floor_ms)}
@@ -270,6 +273,16 @@ class Orphans:
 
     def _orphan(self, entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
         return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
+
+
+def is_noted(found: Candidate, noted: Collection[str]) -> bool:
+    """Whether a write that is under way has noted a file."""
+    return any(part in noted for part in found.parts)
+
+
+def state_of(entry: Entry) -> str:
+    """One state of an object, as a text that equals no other's."""
+    return f"{entry.key} {entry.size} {entry.modified_ms}"
 
 
 _INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)

@@ -12,8 +12,8 @@ from typing import Any
 from tiltyard.namespace.columns import ColumnOperations
 from tiltyard.namespace.health import HealthOperations
 from tiltyard.namespace.indexes import IndexOperations
+from tiltyard.namespace.inventories import InventoryOperations
 from tiltyard.namespace.loads import LoadOperations
-from tiltyard.namespace.maintenance import MaintenanceOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.queries import QueryOperations
 from tiltyard.namespace.refs import ReferenceOperations
@@ -36,7 +36,7 @@ class DirectoryNamespace(
     ColumnOperations,
     IndexOperations,
     ReferenceOperations,
-    MaintenanceOperations,
+    InventoryOperations,
     HealthOperations,
 ):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.

@@ -101,7 +101,9 @@ class Source:
 
     @property
     def mapped(self) -> Mapped:
-        return Mapped(dict(self.columns), self.missing, self.extra, self.max_rejects, self.delimiter)
+        return Mapped(
+            dict(self.columns), self.missing, self.extra, self.max_rejects, self.delimiter
+        )
 
 
 def ingest(

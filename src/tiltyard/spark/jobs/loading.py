@@ -105,7 +105,10 @@ def write(catalog: DirectoryNamespace, piece: Piece) -> Written:
         place = Target(piece.rejects, properties=catalog.as_properties())
         reject_fragments = write_files(place, pending, rows, DEFAULT_LIMITS)
     return Written(
-        (*(each.result for each in reading.read), *(FileRead(p, error=e) for p, e in broken.items())),
+        (
+            *(each.result for each in reading.read),
+            *(FileRead(p, error=e) for p, e in broken.items()),
+        ),
         tuple(fragments),
         pending,
         tuple(reject_fragments),

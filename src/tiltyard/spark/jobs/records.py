@@ -123,7 +123,9 @@ class Records:
         parse = pa.csv.ParseOptions(delimiter=self._mapped.delimiter, invalid_row_handler=skip)
         names = _csv_names(self._file, self._storage, self._mapped.delimiter)
         convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-        read = pa.csv.ReadOptions(use_threads=False, block_size=BYTES_PER_BLOCK)  # lines are counted
+        read = pa.csv.ReadOptions(
+            use_threads=False, block_size=BYTES_PER_BLOCK
+        )  # lines are counted
         for batch in pa.csv.open_csv(file, read, parse, convert):
             yield self._fitted(batch, absent=_NULLS)
 
@@ -253,10 +255,7 @@ def schema_of(file: SourceFile, storage: Mapping[str, str], mapped: Mapped) -> p
     except (*_REFUSALS, StopIteration) as error:
         raise _unreadable(file, error) from error
     return pa.schema(
-        [
-            pa.field(mapped.columns.get(each.name, each.name), _kept(each.type))
-            for each in found
-        ]
+        [pa.field(mapped.columns.get(each.name, each.name), _kept(each.type)) for each in found]
     )
 
 
