@@ -10,6 +10,7 @@ from tiltyard.maintenance import fleet
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.indexing import IndexBuilder
 from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
@@ -59,6 +60,10 @@ class MaintenanceOperations(Rooms):
     def compaction_steps(self, options: OptimizeOptions | None = None) -> Splitter:
         """The steps by which several processes share the compaction of one table."""
         return Splitter(self._ground, options)
+
+    def index_steps(self) -> IndexBuilder:
+        """The steps by which several processes share the building of one index."""
+        return IndexBuilder(self._ground)
 
     @says("optimize the tables of")
     def optimize_all_tables(
