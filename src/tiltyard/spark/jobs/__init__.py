@@ -7,3 +7,12 @@ A job takes a catalog, its properties or its root, and a session, or starts an e
 answer is a DataFrame with one row for each table. An error is a row, and a second run does the
 rest.
 """
+
+from tiltyard.spark.jobs.cleanup import cleanup
+from tiltyard.spark.jobs.indexes import build_index
+from tiltyard.spark.jobs.maintain import maintain
+from tiltyard.spark.jobs.optimize import optimize
+from tiltyard.spark.jobs.policy import Policy
+from tiltyard.spark.jobs.purge import purge
+
+__all__ = ["Policy", "build_index", "cleanup", "maintain", "optimize", "purge"]
