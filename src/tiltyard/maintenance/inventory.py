@@ -225,9 +225,7 @@ def _described(row: TableInventory, dataset: lance.LanceDataset) -> TableInvento
     rows = sum(each.num_rows for each in about)
     ideal = max(1, -(-rows // MOST_ROWS_PER_FILE))
     found = [
-        index
-        for index in dataset.describe_indices()
-        if not index.name.startswith(_OWN_INDEXES)
+        index for index in dataset.describe_indices() if not index.name.startswith(_OWN_INDEXES)
     ]
     covered = [
         sum(each.num_rows for each in about if each.id in _fragments_of(index)) for index in found

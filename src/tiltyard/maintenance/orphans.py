@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -29,7 +31,7 @@ from tiltyard.maintenance.needed import (
 )
 from tiltyard.maintenance.orphan import Kind, Orphan
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
-from tiltyard.store import Entry, LocalStore, Store
+from tiltyard.store import Entry, LocalStore, NotThere, Store
 from tiltyard.store.settle import PROBES
 from tiltyard.world import World, moment
 
@@ -74,25 +76,26 @@ class Orphans:
             for table in tables:
                 yield from self.of_table(table, floor_ms)
             return
-        yield from self._around(floor_ms)
+        yield from self.around(floor_ms)
         yield from self.beside(floor_ms)
-        for found in map(self._found, self._catalog.list_all_tables()):
+        for found in map(self.table, self._catalog.list_all_tables()):
             try:
                 yield from self.of_table(found, floor_ms) if found else ()
             except InvalidTableStateError as unreadable:  # one table does not stop the others
                 log.warning("%s", unreadable)
 
-    def _found(self, identifier: str) -> Table | None:
+    def table(self, identifier: str) -> Table | None:
+        """A table by its object id; None if it was dropped since it was listed."""
         try:
             return self._catalog.find(names.split_object_id(identifier))
-        except TableNotFoundError:  # dropped since it was listed
+        except TableNotFoundError:
             return None
 
     def of_table(self, table: Table, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
         """The files of one table that no version needs. InvalidTableStateError if one of its
         versions can't be read: then nothing is an orphan."""
         needed, noted = self._needed(table, floor_ms), self.noted(floor_ms)
-        for each in self.candidates(table, self._store.walk(table.location), noted, floor_ms):
+        for each in self.listed(table, noted, floor_ms):
             if not each.is_needed(needed):
                 yield each.orphan
 
@@ -105,6 +108,10 @@ class Orphans:
             found = candidate(table.location, entry) if self._is_old(entry, floor_ms) else None
             if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
                 yield found
+
+    def listed(self, table: Table, noted: Collection[str], floor_ms: int) -> Iterator[Candidate]:
+        """The candidates among all files of a table, found one after the other."""
+        return self.candidates(table, self._store.walk(table.location), noted, floor_ms)
 
     def manifests(self, table: Table) -> tuple[list[Entry], set[str]]:
         """The manifests of a table, and the UUIDs of its indexes."""
@@ -131,6 +138,18 @@ class Orphans:
         entries = [each.entry for each in found]
         old = self.candidates(table, entries, self.noted(floor_ms), floor_ms)
         return [each for each in old if not each.is_needed(needed)]
+
+    def fresh(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates as their files are now; those that are gone are left out. One request each."""
+        there = []
+        for each in found:
+            with suppress(NotThere):
+                there.append(replace(each, entry=self._store.head(each.entry.key)))
+        return there
+
+    def delete(self, going: Iterable[Candidate]) -> None:
+        """Delete files of tables, in bulk requests. They have passed the second look."""
+        self._store.delete_many(each.entry.key for each in going)
 
     def _needed(self, table: Table, floor_ms: int) -> Needed:
         """What versions refer to, and the staged manifests that count themselves."""
@@ -164,7 +183,8 @@ class Orphans:
 
     # -- beside the tables
 
-    def _around(self, floor_ms: int) -> Iterator[Orphan]:
+    def around(self, floor_ms: int) -> Iterator[Orphan]:
+        """Notes of writes that are over, probes, and files that were never completed."""
         for entry in self._store.walk(names.WRITES):
             if self._is_old(entry, floor_ms):
                 yield self._orphan(entry, Kind.NOTE, "its write is long over")
@@ -248,17 +268,18 @@ class Orphans:
     def _again(self, listed: Sequence[Orphan], floor_ms: int) -> Iterator[tuple[str, Kind]]:
         inside = {each.location for each in listed if each.kind in _INSIDE_TABLES}
         for location in sorted(each for each in inside if each):
-            table = self._table_at(location)
+            table = self.table_at(location)
             if table is not None:
                 yield from ((each.path, each.kind) for each in self.of_table(table, floor_ms))
         if any(each.kind not in _INSIDE_TABLES or each.location is None for each in listed):
-            for found in (self._around(floor_ms), self.beside(floor_ms)):
+            for found in (self.around(floor_ms), self.beside(floor_ms)):
                 yield from ((each.path, each.kind) for each in found)
 
-    def _table_at(self, location: str) -> Table | None:
+    def table_at(self, location: str) -> Table | None:
+        """The table that lies at a location; None if nobody knows it."""
         name = names.table_name(location)
         if name is not None and self._lists_directories:
-            found = self._found(name)
+            found = self.table(name)
             if found is not None and found.location == location:
                 return found
         return None if self._manifest is None else self._manifest.table_at(location)

@@ -4,8 +4,8 @@ Every load is one commit. It brings the rows, and in the same commit the schema'
 head of the ledger: an object beside the data that lists the files of this load, and the objects
 that list those of the loads before. Lance carries that metadata from version to version, so neither
 compaction nor a clean-up of old versions forgets a file; a restored version has the ledger of its
-own rows; an overwrite begins a new one. Objects are written before the commit that names them, under
-names that are used once, and never change.
+own rows; an overwrite begins a new one. Objects are written before the commit that names them,
+under names that are used once, and never change.
 """
 
 from __future__ import annotations

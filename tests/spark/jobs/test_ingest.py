@@ -17,7 +17,6 @@ from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs.ingest import Source, ingest
 
-
 IDS = pa.schema([("id", pa.int64())])
 
 
