@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
-from tiltyard.spark.jobs.records import Mapped, Records, Reject, TooManyRejects, schema_of
+from tiltyard.spark.jobs.decoding import schema_of
+from tiltyard.spark.jobs.records import Mapped, Records, Reject, TooManyRejects
 from tiltyard.spark.jobs.sources import find
 
 SCHEMA = pa.schema([("id", pa.int32()), ("text", pa.string()), ("at", pa.timestamp("us"))])
@@ -124,10 +125,10 @@ def test_a_new_table_gets_the_columns_of_its_first_file(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"id": 1, "deep": {"a": [1.5]}, "none": null}\n')
     csv, lines = find(str(tmp_path), {})
 
-    assert schema_of(csv, {}, Mapped(columns={"name": "called"})) == pa.schema(
+    assert schema_of(csv, {}, {"name": "called"}, ",") == pa.schema(
         [("id", pa.int64()), ("called", pa.string())]
     )
-    assert schema_of(lines, {}, Mapped()).field("none").type == pa.string()
+    assert schema_of(lines, {}, {}, ",").field("none").type == pa.string()
 
 
 @pytest.mark.parametrize(

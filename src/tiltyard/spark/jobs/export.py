@@ -120,7 +120,7 @@ def export(
         files = iter(written)
         ended = [(each, list(islice(files, len(each.parts)))) for each in plans]
         with ThreadPoolExecutor(DRIVER_THREADS) as pool:
-            plans = list(pool.map(lambda each: _finish(store, *each, wanted), ended))
+            plans = list(pool.map(lambda each: _finish(store, each[0], each[1], wanted), ended))
     return frame(spark, Exported, [each.row for each in plans])
 
 

@@ -9,108 +9,32 @@ in the same way, so they are there once too.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from enum import StrEnum
-from itertools import islice
-from typing import TypeVar
-from uuid import uuid4
+from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
-from tiltyard.errors import InvalidInputError, TableNotFoundError, TiltyardError
-from tiltyard.names import TableId
+from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
-from tiltyard.namespace.data import NoDataYetError
 from tiltyard.settings import Settings
-from tiltyard.spark.jobs import fanout, loading, sources
+from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.loading import FileRead, Piece, Written
-from tiltyard.spark.jobs.packing import within
-from tiltyard.spark.jobs.records import MOST_REJECTS, Mapped, schema_of
+from tiltyard.spark.jobs.ingest_plan import Action, Ingested, Source, limit, plan_table
+from tiltyard.spark.jobs.ingest_work import Work, in_threads
 from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.sources import SourceFile
 from tiltyard.spark.jobs.watching import Progress
-from tiltyard.spark.table import cores
-from tiltyard.tables.ledger import Ledger, Loaded
 
-log = logging.getLogger(__name__)
+__all__ = ["Action", "Ingested", "Source", "ingest", "run"]
 
 FILES_PER_COMMIT = 10_000
-BYTES_PER_COMMIT = 16 * 1024**3
-FILES_PER_PIECE = 500
-LEAST_PIECE, LARGEST_PIECE = 8 * 1024**2, 256 * 1024**2
-# Pieces for each core between two rounds of commits.
-PIECES_PER_ROUND = 64
-DRIVER_THREADS = 16
-# How often files are read again of which another job has loaded some meanwhile.
-TRIES = 3
 
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-class Action(StrEnum):
-    """What became of a source file."""
-
-    LOADED = "loaded"
-    PRESENT = "present"
-    PLANNED = "planned"
-    LEFT = "left"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """One source file of one table. `left` is for the next run: it was beyond `max_bytes`."""
-
-    table: str
-    source: str
-    action: Action
-    rows: int = 0
-    rejected: int = 0
-    bytes: int = 0
-    version: int | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the rows of a table come from, and how they fit.
-
-    `paths` are files, folders and patterns. A table that does not exist gets the columns of
-    `schema`, or of its first file. Bad records go to the table `rejects`, or to one named like the
-    table with `_rejects` at its end; with `max_rejects=0` a file with a bad record stays out.
-    """
-
-    paths: str | Sequence[str]
-    format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    missing: str = "null"
-    extra: str = "error"
-    delimiter: str = ","
-    schema: pa.Schema | None = None
-    rejects: str | None = None
-    max_rejects: int = MOST_REJECTS
-
-    @property
-    def mapped(self) -> Mapped:
-        return Mapped(
-            dict(self.columns), self.missing, self.extra, self.max_rejects, self.delimiter
-        )
+Sources = Mapping[str, Source | str | Sequence[str]]
 
 
 def ingest(
-    place: Place,
-    tables: Mapping[str, Source | str | Sequence[str]],
-    *,
+    catalog: Place,
+    tables: Sources,
     spark: SparkSession | None = None,
+    *,
     storage: Mapping[str, str] | None = None,
     again: bool = False,
     files_per_commit: int = FILES_PER_COMMIT,
@@ -125,18 +49,46 @@ def ingest(
     since; `again` loads it once more. `storage` are the options of the sources' bucket, if they
     are not those of the catalog. `max_bytes` is the most that one run reads.
     """
+    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
+    rows = run(
+        spark,
+        opened,
+        tables,
+        storage=storage,
+        again=again,
+        files_per_commit=files_per_commit,
+        max_tasks=max_tasks,
+        max_bytes=max_bytes,
+        dry_run=dry_run,
+        progress=progress,
+    )
+    return frame(spark, Ingested, rows)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    tables: Sources,
+    *,
+    storage: Mapping[str, str] | None = None,
+    again: bool = False,
+    files_per_commit: int = FILES_PER_COMMIT,
+    max_tasks: int | None = None,
+    max_bytes: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> list[Ingested]:
+    """The rows of `ingest`."""
     if files_per_commit < 1:
         raise InvalidInputError("files_per_commit must be at least 1")
-    catalog, session = fanout.catalog_of(place), fanout.session_of(spark)
     options = _storage_of(catalog) if storage is None else dict(storage)
     wanted = [(name, _as_source(each)) for name, each in tables.items()]
-    plans = _in_threads(lambda item: _plan(catalog, *item, options, again), wanted)
-    _limit(plans, max_bytes)
+    plans = in_threads(lambda item: plan_table(catalog, *item, options, again), wanted)
+    limit(plans, max_bytes)
     if not dry_run:
-        work = _Work(catalog, session, files_per_commit, max_tasks, progress)
+        work = Work(catalog, spark, files_per_commit, max_tasks, progress)
         work.run([each for each in plans if each.waiting])
-    rows = [row for each in plans for row in each.rows()]
-    return frame(session, Ingested, rows)
+    return [row for each in plans for row in each.rows()]
 
 
 def _as_source(given: Source | str | Sequence[str]) -> Source:
@@ -145,357 +97,3 @@ def _as_source(given: Source | str | Sequence[str]) -> Source:
 
 def _storage_of(catalog: DirectoryNamespace) -> Mapping[str, str]:
     return Settings.from_properties(catalog.as_properties()).storage
-
-
-# ---------------------------------------------------------------- planning
-
-
-@dataclass
-class _Plan:
-    """One table: its files, and what is known of them so far."""
-
-    name: str
-    table: TableId
-    source: Source
-    storage: Mapping[str, str]
-    files: list[SourceFile] = field(default_factory=list)
-    present: Ledger = field(default_factory=Ledger)
-    suffix: str = ""
-    left: set[str] = field(default_factory=set)
-    done: dict[str, Ingested] = field(default_factory=dict)
-    error: str | None = None
-
-    def identity(self, file: SourceFile) -> Loaded:
-        return file.identity._replace(tag=file.tag + self.suffix)
-
-    def reject_identity(self, file: SourceFile) -> Loaded:
-        """A reject table may be that of several tables."""
-        return self.identity(file)._replace(path=f"{self.name}:{file.path}")
-
-    @property
-    def rejects(self) -> TableId | None:
-        if not self.source.max_rejects:
-            return None
-        if self.source.rejects is not None:
-            return names.parse_table_id(names.parse_dotted(self.source.rejects))
-        return (*self.table[:-1], f"{self.table[-1]}_rejects")
-
-    @property
-    def waiting(self) -> list[SourceFile]:
-        return [each for each in self.files if self._is_waiting(each)]
-
-    def _is_waiting(self, file: SourceFile) -> bool:
-        is_known = file.path in self.done or file.path in self.left
-        return self.error is None and not is_known and not self.present.has(self.identity(file))
-
-    def end(self, file: SourceFile, action: Action, **details: object) -> None:
-        row = Ingested(self.name, file.path, action, bytes=file.size)
-        self.done[file.path] = replace(row, **details)  # type: ignore[arg-type]
-
-    def rows(self) -> Iterator[Ingested]:
-        if self.error is not None and not self.files:
-            paths = self.source.paths
-            shown = paths if isinstance(paths, str) else ", ".join(paths)
-            yield Ingested(self.name, shown, Action.FAILED, error=self.error)
-        for file in self.files:
-            if file.path in self.done:
-                yield self.done[file.path]
-                continue
-            action = Action.PLANNED
-            if self.present.has(self.identity(file)):
-                action = Action.PRESENT
-            elif file.path in self.left:
-                action = Action.LEFT
-            yield Ingested(self.name, file.path, action, bytes=file.size, error=self.error)
-
-
-def _plan(
-    catalog: DirectoryNamespace, name: str, source: Source, storage: Mapping[str, str], again: bool
-) -> _Plan:
-    table = names.parse_table_id(names.parse_dotted(name))
-    plan = _Plan(name, table, source, storage, suffix=f"#{uuid4().hex}" if again else "")
-    source.mapped  # what is wrong with the options is wrong for every file
-    format = None if source.format is None else sources.format_named(source.format)
-    try:
-        plan.files = sources.find(source.paths, storage, format)
-        plan.present = _ledger(catalog, table)
-    except TiltyardError as error:
-        plan.error = str(error)
-    return plan
-
-
-def _ledger(catalog: DirectoryNamespace, table: TableId) -> Ledger:
-    try:
-        return catalog.loaded_files(table)
-    except (TableNotFoundError, NoDataYetError):
-        return Ledger()
-
-
-def _limit(plans: Sequence[_Plan], max_bytes: int | None) -> None:
-    every = [(plan, file) for plan in plans for file in plan.waiting]
-    for plan, file in every[within(every, lambda each: each[1].size, max_bytes) :]:
-        plan.left.add(file.path)
-
-
-# ---------------------------------------------------------------- the work
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Files of one table that are committed together."""
-
-    plan: _Plan
-    files: tuple[SourceFile, ...]
-    tries: int = TRIES
-
-    @property
-    def size(self) -> int:
-        return sum(each.size for each in self.files)
-
-
-class _Work:
-    """Rounds of reading on executors and committing on the driver, until no file is left."""
-
-    def __init__(
-        self,
-        catalog: DirectoryNamespace,
-        spark: SparkSession,
-        files_per_commit: int,
-        max_tasks: int | None,
-        progress: Progress | None,
-    ) -> None:
-        self._catalog = catalog
-        self._spark = spark
-        self._files_per_commit = files_per_commit
-        self._max_tasks = max_tasks
-        self._progress = progress
-        self._cores = cores(spark) or 1
-        self._now = datetime.now(UTC)
-
-    def run(self, plans: Sequence[_Plan]) -> None:
-        groups = [group for plan in plans for group in self._groups(plan)]
-        total, done = sum(len(each.files) for each in groups), 0
-        while groups:
-            chosen, groups = self._next_round(groups)
-            begun = [each for each in _in_threads(self._begin, chosen) if each is not None]
-            pieces = [piece for each in begun for piece in each.pieces]
-            count = sum(len(each.files) for each in chosen)
-            written = fanout.run(
-                self._spark,
-                self._catalog,
-                loading.write,
-                pieces,
-                _failed,
-                doing="load files",
-                weight=lambda piece: piece.size,
-                max_tasks=self._max_tasks,
-                threads=2,
-                fewest_items=1,
-                progress=self._told(done, count, len(pieces), total),
-            )
-            done += count
-            by_group = iter(written)
-            for each in begun:
-                each.written = list(islice(by_group, len(each.pieces)))
-            again = _in_threads(self._commit_table, _by_table(begun))
-            groups = [each for some in again for each in some] + groups
-
-    def _groups(self, plan: _Plan) -> Iterator[_Group]:
-        files = plan.waiting
-        while files:
-            count = within(files, lambda each: each.size, BYTES_PER_COMMIT)
-            count = min(count, self._files_per_commit)
-            yield _Group(plan, tuple(files[:count]))
-            files = files[count:]
-
-    def _next_round(self, groups: Sequence[_Group]) -> tuple[list[_Group], list[_Group]]:
-        """As many groups as keep every core busy for a while, at least one."""
-        count = within(groups, lambda each: each.size, BYTES_PER_COMMIT)
-        count = min(count, max(1, PIECES_PER_ROUND * self._cores))
-        return list(groups[:count]), list(groups[count:])
-
-    def _told(self, done: int, files: int, pieces: int, total: int) -> Progress | None:
-        progress = self._progress
-        if progress is None:
-            return None
-        return lambda so_far, _: progress(done + files * so_far // max(1, pieces), total)
-
-    def _begin(self, group: _Group) -> _Begun | None:
-        """Choose where the files go; a table that is not there is made."""
-        plan = group.plan
-        try:
-            pending = self._catalog.begin_write(plan.table, "append")
-            if not pending.read_version:
-                schema = plan.source.schema
-                if schema is None:
-                    schema = _first_schema(plan, group.files)
-                pending = loading.create(self._catalog, plan.table, schema)
-            rejected = frozenset[str]()
-            if plan.rejects is not None:
-                known = _ledger(self._catalog, plan.rejects)
-                every = group.files
-                rejected = frozenset(e.path for e in every if known.has(plan.reject_identity(e)))
-        except TiltyardError as error:
-            for each in group.files:
-                plan.end(each, Action.FAILED, error=str(error))
-            return None
-        size = min(max(group.size // (2 * self._cores), LEAST_PIECE), LARGEST_PIECE)
-        pieces = [
-            Piece(
-                pending,
-                files,
-                plan.source.mapped,
-                plan.storage,
-                plan.rejects,
-                rejected,
-                self._now,
-            )
-            for files in _portions(group.files, size)
-        ]
-        return _Begun(group, pieces)
-
-    def _commit_table(self, begun: Sequence[_Begun]) -> list[_Group]:
-        """Commit the groups of one table, one after the other; those to be read again return."""
-        again = []
-        for each in begun:
-            try:
-                following = self._commit(each)
-            except TiltyardError as error:
-                for file in each.group.files:
-                    if file.path not in each.group.plan.done:
-                        each.group.plan.end(file, Action.FAILED, error=str(error))
-                following = None
-            finally:
-                self._sweep(each)
-            if following is not None:
-                again.append(following)
-        return again
-
-    def _commit(self, begun: _Begun) -> _Group | None:
-        plan, catalog = begun.group.plan, self._catalog
-        results = begun.results
-        for file in begun.group.files:
-            error = results[file.path].error
-            if error is not None:
-                plan.end(file, Action.FAILED, error=error)
-        good = [each for each in begun.group.files if results[each.path].error is None]
-        if not good:
-            return None
-        if not self._commit_rejects(begun, good):
-            return self._again(begun, good)
-        created = catalog.finish_load(
-            begun.pieces[0].pending,
-            begun.fragments,
-            begun.pieces[0].pending.schema,
-            [plan.identity(each) for each in good],
-        )
-        if created is None:
-            return self._again(begun, good)
-        begun.is_committed = True
-        for each in good:
-            found = results[each.path]
-            plan.end(
-                each,
-                Action.LOADED,
-                rows=found.rows,
-                rejected=found.rejected,
-                version=created.version,
-            )
-        return None
-
-    def _commit_rejects(self, begun: _Begun, good: Sequence[SourceFile]) -> bool:
-        """Whether the bad records of files are in the reject table, be it by another's hand."""
-        written = [each for each in begun.written if each.rejects is not None]
-        if not written:
-            return True
-        pending = written[0].rejects
-        assert pending is not None
-        fragments = [text for each in written for text in each.reject_fragments]
-        rejected = begun.pieces[0].rejected
-        files = [
-            begun.group.plan.reject_identity(each)
-            for each in good
-            if begun.results[each.path].rejected and each.path not in rejected
-        ]
-        found = self._catalog.finish_load(pending, fragments, loading.REJECTS, files)
-        begun.has_rejects = found is not None
-        return begun.has_rejects
-
-    def _again(self, begun: _Begun, files: Sequence[SourceFile]) -> _Group | None:
-        """Another job has loaded some of the files: what is left of them is read again."""
-        group = begun.group
-        plan = group.plan
-        plan.present = _ledger(self._catalog, plan.table)
-        left = tuple(each for each in files if not plan.present.has(plan.identity(each)))
-        if left and group.tries > 1:
-            return replace(group, files=left, tries=group.tries - 1)
-        for each in left:
-            plan.end(each, Action.FAILED, error="other jobs load the same files: run it again")
-        return None
-
-    def _sweep(self, begun: _Begun) -> None:
-        """Remove what no commit has: of files that came second, and of tasks that were killed."""
-        try:
-            kept = begun.fragments if begun.is_committed else ()
-            self._catalog.sweep_write(begun.pieces[0].pending, kept)
-            for each in begun.written:
-                if each.rejects is not None:
-                    kept = each.reject_fragments if begun.has_rejects else ()
-                    self._catalog.sweep_write(each.rejects, kept)
-        except TiltyardError as error:
-            log.warning("files of a load are left over: %s", error)
-
-
-@dataclass
-class _Begun:
-    """A group whose pieces executors read."""
-
-    group: _Group
-    pieces: list[Piece]
-    written: list[Written] = field(default_factory=list)
-    has_rejects: bool = False
-    is_committed: bool = False
-
-    @property
-    def results(self) -> dict[str, FileRead]:
-        return {file.path: file for each in self.written for file in each.files}
-
-    @property
-    def fragments(self) -> list[str]:
-        return [text for each in self.written for text in each.fragments]
-
-
-def _failed(piece: Piece, error: str) -> Written:
-    return Written(tuple(FileRead(each.path, error=error) for each in piece.files))
-
-
-def _first_schema(plan: _Plan, files: Sequence[SourceFile]) -> pa.Schema:
-    """The columns of the first file that can be read."""
-    for at, file in enumerate(files):
-        try:
-            return schema_of(file, plan.storage, plan.source.mapped)
-        except TiltyardError:
-            if at + 1 == len(files):
-                raise
-    raise AssertionError("unreachable")
-
-
-def _portions(files: Sequence[SourceFile], size: int) -> Iterator[tuple[SourceFile, ...]]:
-    while files:
-        count = min(within(files, lambda each: each.size, size), FILES_PER_PIECE)
-        yield tuple(files[:count])
-        files = files[count:]
-
-
-def _by_table(begun: Sequence[_Begun]) -> list[list[_Begun]]:
-    found: dict[int, list[_Begun]] = {}
-    for each in begun:
-        found.setdefault(id(each.group.plan), []).append(each)
-    return list(found.values())
-
-
-def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    if not items:
-        return []
-    with ThreadPoolExecutor(min(DRIVER_THREADS, len(items))) as pool:
-        return list(pool.map(work, items))

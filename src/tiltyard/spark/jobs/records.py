@@ -19,15 +19,23 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
+from tiltyard.spark.jobs.decoding import (
+    BYTES_PER_BLOCK,
+    REFUSALS,
+    blocks,
+    csv_names,
+    in_json,
+    ipc_batches,
+    short,
+    unreadable,
+)
 from tiltyard.spark.jobs.sources import Format, SourceFile
 
 ROWS_PER_BATCH = 64 * 1024
-BYTES_PER_BLOCK = 8 * 1024 * 1024
 MOST_REJECTS = 10_000
 
 # What CSV files say where a value is missing; in a column of texts it is a text.
 _NULLS = pa.array(["", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "#N/A"])
-_REFUSALS = (pa.ArrowException, OSError, ValueError, UnicodeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +105,8 @@ class Records:
                     if batch.num_rows:
                         self.rows += batch.num_rows
                         yield batch
-        except _REFUSALS as error:
-            raise _unreadable(self._file, error) from error
+        except REFUSALS as error:
+            raise unreadable(self._file, error) from error
         self._file.must_be_unchanged(self._storage)
 
     # -- formats
@@ -108,7 +116,7 @@ class Records:
             yield self._fitted(batch)
 
     def _arrow(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        for batch in _ipc(file):
+        for batch in ipc_batches(file):
             yield self._fitted(batch)
 
     def _csv(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -121,7 +129,7 @@ class Records:
             return "skip"
 
         parse = pa.csv.ParseOptions(delimiter=self._mapped.delimiter, invalid_row_handler=skip)
-        names = _csv_names(self._file, self._storage, self._mapped.delimiter)
+        names = csv_names(self._file, self._storage, self._mapped.delimiter)
         convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
         read = pa.csv.ReadOptions(
             use_threads=False, block_size=BYTES_PER_BLOCK
@@ -134,11 +142,11 @@ class Records:
         backwards = {new: old for old, new in self._mapped.columns.items()}
         schema = pa.schema(
             [
-                pa.field(backwards.get(each.name, each.name), _in_json(each.type))
+                pa.field(backwards.get(each.name, each.name), in_json(each.type))
                 for each in self._schema
             ]
         )
-        for lines in _blocks(file):
+        for lines in blocks(file):
             yield from self._parsed(lines, schema, self._number)
             self._number += len(lines)
 
@@ -153,7 +161,7 @@ class Records:
         except pa.ArrowInvalid as error:
             if len(lines) == 1:
                 text = lines[0].decode(errors="replace").rstrip("\r\n")
-                self._reject(first + 1, _short(error), text)
+                self._reject(first + 1, short(error), text)
                 return
             middle = len(lines) // 2
             yield from self._parsed(lines[:middle], schema, first)
@@ -238,64 +246,6 @@ _READERS: dict[Format, Callable[[Records, BinaryIO], Iterator[pa.RecordBatch]]] 
 }
 
 
-def schema_of(file: SourceFile, storage: Mapping[str, str], mapped: Mapped) -> pa.Schema:
-    """The columns that a new table gets from a file; of CSV and JSON from its first block."""
-    try:
-        with file.open(storage) as opened:
-            if file.format is Format.PARQUET:
-                found = pq.ParquetFile(opened).schema_arrow
-            elif file.format is Format.ARROW:
-                found = next(iter(_ipc(opened))).schema
-            elif file.format is Format.CSV:
-                parse = pa.csv.ParseOptions(delimiter=mapped.delimiter)
-                found = pa.csv.open_csv(opened, parse_options=parse).schema
-            else:
-                lines = next(_blocks(opened), [])
-                found = pa.json.read_json(pa.BufferReader(b"".join(lines))).schema
-    except (*_REFUSALS, StopIteration) as error:
-        raise _unreadable(file, error) from error
-    return pa.schema(
-        [pa.field(mapped.columns.get(each.name, each.name), _kept(each.type)) for each in found]
-    )
-
-
-def _kept(kind: pa.DataType) -> pa.DataType:
-    """A column without a value so far may get texts."""
-    return pa.string() if pa.types.is_null(kind) else kind
-
-
-def _csv_names(file: SourceFile, storage: Mapping[str, str], delimiter: str) -> list[str]:
-    with file.open(storage) as opened:
-        parse = pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda row: "skip")
-        return list(pa.csv.open_csv(opened, parse_options=parse).schema.names)
-
-
-def _ipc(file: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """The batches of an Arrow file or stream."""
-    start = file.read(6)
-    file.seek(0)
-    if start == b"ARROW1":
-        reader = pa.ipc.open_file(file)
-        yield from (reader.get_batch(at) for at in range(reader.num_record_batches))
-    else:
-        yield from pa.ipc.open_stream(file)
-
-
-def _blocks(file: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a file that are not empty, some megabytes of them at a time."""
-    rest = b""
-    while block := file.read(BYTES_PER_BLOCK):
-        head, newline, rest = (rest + block).rpartition(b"\n")
-        if newline:
-            yield _lines(head)
-    if rest.strip():
-        yield _lines(rest)
-
-
-def _lines(text: bytes) -> list[bytes]:
-    return [line + b"\n" for line in text.split(b"\n") if line.strip()]
-
-
 def _cast(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
     """A column in another type, null where a value can't be, and why. Halved until it is found."""
     if column.type == kind:
@@ -308,37 +258,12 @@ def _cast(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]
         ) from error
     except pa.ArrowInvalid as error:
         if len(column) == 1:
-            return pa.nulls(1, kind), {0: _short(error)}
+            return pa.nulls(1, kind), {0: short(error)}
     middle = len(column) // 2
     left, wrong = _cast(column.slice(0, middle), kind)
     right, more = _cast(column.slice(middle), kind)
     return pa.concat_arrays([left, right]), wrong | {middle + at: why for at, why in more.items()}
 
 
-def _in_json(kind: pa.DataType) -> pa.DataType:
-    """The nearest type that Arrow's JSON reader knows."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.string()
-    if pa.types.is_dictionary(kind):
-        return _in_json(kind.value_type)
-    if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list(kind):
-        return pa.list_(_in_json(kind.value_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _in_json(each.type)) for each in kind.fields])
-    if pa.types.is_float16(kind):
-        return pa.float32()
-    return kind
-
-
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0]
-
-
-def _unreadable(file: SourceFile, error: Exception) -> InvalidInputError:
-    if isinstance(error, InvalidInputError):
-        return error
-    return InvalidInputError(f"{file.path} can't be read as {file.format}: {_short(error)}")
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

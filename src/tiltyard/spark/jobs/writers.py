@@ -62,7 +62,10 @@ def _arrow(file: BinaryIO, schema: pa.Schema, batches: Batches) -> None:
 
 def _json(file: BinaryIO, schema: pa.Schema, batches: Batches) -> None:
     for batch in batches:
-        file.writelines(json.dumps(row, default=_plain, ensure_ascii=False).encode() + b"\n" for row in batch.to_pylist())
+        file.writelines(
+            json.dumps(row, default=_plain, ensure_ascii=False).encode() + b"\n"
+            for row in batch.to_pylist()
+        )
 
 
 def _plain(value: Any) -> Any:
