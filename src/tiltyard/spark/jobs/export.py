@@ -90,25 +90,59 @@ def export(
     folder that has the table at that version is left alone; one with another export only with
     `overwrite`. `storage` are the options of the destination's bucket, if not the catalog's.
     """
+    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
+    rows = run(
+        spark,
+        opened,
+        destination,
+        choose(opened, namespace, tables),
+        format=format,
+        versions=versions,
+        columns=columns,
+        overwrite=overwrite,
+        storage=storage,
+        rows_per_file=rows_per_file,
+        max_tasks=max_tasks,
+        dry_run=dry_run,
+        progress=progress,
+    )
+    return frame(spark, Exported, rows)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    destination: str,
+    chosen: Sequence[TableId],
+    *,
+    format: str = "parquet",
+    versions: Mapping[str, int] | None = None,
+    columns: Sequence[str] | None = None,
+    overwrite: bool = False,
+    storage: Mapping[str, str] | None = None,
+    rows_per_file: int = ROWS_PER_FILE,
+    max_tasks: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> list[Exported]:
+    """The rows of `export`, for the tables that are given."""
     if rows_per_file < 1:
         raise InvalidInputError("rows_per_file must be at least 1")
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    settings = _settings(opened, destination, storage)
+    settings = _settings(catalog, destination, storage)
     pinned = {tuple(parts_of(name)): version for name, version in (versions or {}).items()}
     wanted = _Wanted(format_named(format), None if columns is None else tuple(columns), overwrite)
     store = open_store(settings)
 
     def plan(table: TableId) -> _Plan:
-        return _plan(opened, store, settings.root, table, pinned.get(table), wanted, rows_per_file)
+        return _plan(catalog, store, settings.root, table, pinned.get(table), wanted, rows_per_file)
 
-    chosen = choose(opened, namespace, tables)
     with ThreadPoolExecutor(DRIVER_THREADS) as pool:
         plans = list(pool.map(plan, chosen))
     if not dry_run:
         parts = [part for each in plans for part in each.parts]
         written = fanout.run(
             spark,
-            opened,
+            catalog,
             _Write(settings, wanted),
             parts,
             lambda part, error: _File("", error=error),
@@ -121,7 +155,7 @@ def export(
         ended = [(each, list(islice(files, len(each.parts)))) for each in plans]
         with ThreadPoolExecutor(DRIVER_THREADS) as pool:
             plans = list(pool.map(lambda each: _finish(store, each[0], each[1], wanted), ended))
-    return frame(spark, Exported, [each.row for each in plans])
+    return [each.row for each in plans]
 
 
 def _settings(

@@ -34,24 +34,29 @@ def inventory(
     A table that can't be read is a row with its error.
     """
     spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    items: list[TableId | Trashed] = [*choose(opened, namespace, tables)]
-    if namespace is None and tables is None and not versions:
-        items += opened.list_trash()
     if versions:
-        found = fanout.run(
-            spark,
-            opened,
-            _count_versions,
-            items,
-            lambda item, error: [VersionInventory(_name(item), error=error)],
-            doing="count a table",
-            max_tasks=max_tasks,
-            progress=progress,
-        )
-        return frame(spark, VersionInventory, [row for rows in found for row in rows])
-    rows = fanout.run(
+        chosen = choose(opened, namespace, tables)
+        every = run_versions(spark, opened, chosen, max_tasks=max_tasks, progress=progress)
+        return frame(spark, VersionInventory, every)
+    items: list[TableId | Trashed] = [*choose(opened, namespace, tables)]
+    if namespace is None and tables is None:
+        items += opened.list_trash()
+    rows = run(spark, opened, items, max_tasks=max_tasks, progress=progress)
+    return frame(spark, TableInventory, rows)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    items: Sequence[TableId | Trashed],
+    *,
+    max_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[TableInventory]:
+    """The rows of tables, live or dropped, in their order."""
+    return fanout.run(
         spark,
-        opened,
+        catalog,
         _count,
         items,
         lambda item, error: TableInventory(_name(item), State.UNKNOWN, error=error),
@@ -59,7 +64,28 @@ def inventory(
         max_tasks=max_tasks,
         progress=progress,
     )
-    return frame(spark, TableInventory, rows)
+
+
+def run_versions(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    tables: Sequence[TableId],
+    *,
+    max_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[VersionInventory]:
+    """The rows of all versions of tables."""
+    found = fanout.run(
+        spark,
+        catalog,
+        _count_versions,
+        tables,
+        lambda item, error: [VersionInventory(_name(item), error=error)],
+        doing="count a table",
+        max_tasks=max_tasks,
+        progress=progress,
+    )
+    return [row for rows in found for row in rows]
 
 
 def _count(catalog: DirectoryNamespace, item: TableId | Trashed) -> TableInventory:
@@ -68,8 +94,7 @@ def _count(catalog: DirectoryNamespace, item: TableId | Trashed) -> TableInvento
     return catalog.inventory_table(item)
 
 
-def _count_versions(catalog: DirectoryNamespace, item: TableId | Trashed) -> list[VersionInventory]:
-    assert not isinstance(item, Trashed)
+def _count_versions(catalog: DirectoryNamespace, item: TableId) -> list[VersionInventory]:
     return catalog.inventory_versions(item)
 
 

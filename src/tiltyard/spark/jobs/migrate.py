@@ -35,7 +35,20 @@ def migrate(
     No data moves. What Lance's own clients hid by a file inside of a table is noted at the root.
     """
     spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    found = opened.migration_units.look()
+    rows = run(spark, opened, dry_run=dry_run, max_tasks=max_tasks, progress=progress)
+    return frame(spark, Migrated, rows)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    *,
+    dry_run: bool = False,
+    max_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[Migrated]:
+    """The rows of `migrate`."""
+    found = catalog.migration_units.look()
     every = found.directories
     portions = [
         replace(found, directories=every[at : at + TOGETHER])
@@ -43,7 +56,7 @@ def migrate(
     ]
     judged = fanout.run(
         spark,
-        opened,
+        catalog,
         _judge,
         portions,
         _failed,
@@ -54,8 +67,8 @@ def migrate(
     )
     rows = [row for some in judged for row in some]
     if not dry_run:
-        opened.migration_units.finish(rows)
-    return frame(spark, Migrated, rows)
+        catalog.migration_units.finish(rows)
+    return rows
 
 
 def _judge(catalog: DirectoryNamespace, portion: Found) -> list[Migrated]:

@@ -80,12 +80,36 @@ def orphans(
     bucket's inventory has them. Its files are looked at before they are removed. The driver holds
     the orphans, never the listing.
     """
+    spark, opened_catalog = fanout.session_of(spark), fanout.catalog_of(catalog)
+    rows = run(
+        spark,
+        opened_catalog,
+        older_than=older_than,
+        even_if_young=even_if_young,
+        dry_run=dry_run,
+        inventory=inventory,
+        max_tasks=max_tasks,
+        progress=progress,
+    )
+    return frame(spark, OrphanFile, rows)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    *,
+    older_than: Duration | None = None,
+    even_if_young: bool = False,
+    dry_run: bool = False,
+    inventory: DataFrame | None = None,
+    max_tasks: int | None = None,
+    progress: Progress | None = None,
+) -> list[OrphanFile]:
+    """The rows of `orphans`."""
     floor_ms = orphan_floor_ms(older_than, removes=not dry_run, even_if_young=even_if_young)
     _check(inventory)
-    spark, place = fanout.session_of(spark), fanout.catalog_of(catalog)
-    search = _Search(spark, place, floor_ms, dry_run=dry_run, max_tasks=max_tasks)
-    rows = search.run(inventory, progress)
-    return frame(spark, OrphanFile, rows)
+    search = _Search(spark, catalog, floor_ms, dry_run=dry_run, max_tasks=max_tasks)
+    return search.run(inventory, progress)
 
 
 def _check(inventory: DataFrame | None) -> None:
