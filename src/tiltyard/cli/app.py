@@ -16,6 +16,7 @@ from tiltyard.cli import (
     failures,
     health,
     jobs,
+    jobs_maintain,
     lives,
     maintenance,
     migrate,
@@ -63,6 +64,7 @@ verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
 data.add_to(table.app)
+jobs_maintain.add_to(jobs.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
 

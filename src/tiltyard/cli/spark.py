@@ -28,7 +28,7 @@ Master = Annotated[
 def running(call: Call, doing: str, master: str | None) -> Iterator[SparkSession]:
     """A session for what is to be done, one that runs already or a new one."""
     verbose = call.options.verbose
-    with _errors(doing), _without_log(verbose):
+    with errors(doing), _without_log(verbose):
         yield _start(master, verbose=verbose)
 
 
@@ -73,7 +73,7 @@ def _silent() -> Iterator[None]:
 
 
 @contextmanager
-def _errors(doing: str) -> Iterator[None]:
+def errors(doing: str) -> Iterator[None]:
     """Spark's errors as ours, and its absence. `doing` is what it was asked for."""
     from tiltyard.errors import InvalidInputError, UnsupportedOperationError, translate
 

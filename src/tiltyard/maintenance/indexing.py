@@ -41,7 +41,7 @@ class Indexed:
     """What became of one index. `skipped` tells why nothing was to do."""
 
     table: str
-    index: str
+    index_name: str
     column: str
     index_type: str
     segments: int = 0
@@ -58,7 +58,7 @@ class Segment:
 
     table: TableId
     version: int
-    index: str
+    index_name: str
     column: str
     kind: str
     fragments: tuple[int, ...]
@@ -118,12 +118,12 @@ class IndexBuilder:
             return dataset.create_index_uncommitted(
                 segment.column,
                 segment.kind,
-                name=segment.index,
+                name=segment.index_name,
                 fragment_ids=list(segment.fragments),
                 **segment.options,
             )
         except FAILURES as error:
-            doing = f"build a segment of index '{segment.index}'"
+            doing = f"build a segment of index '{segment.index_name}'"
             raise self._ground.access.explain(error, doing) from error
 
     def commit(self, planned: IndexPlan, built: Sequence[Index]) -> Indexed:
@@ -134,13 +134,13 @@ class IndexBuilder:
         try:
             with self._ground.turn(planned.table), client.plainly():
                 dataset = client.open(planned.version)
-                dataset.commit_existing_index_segments(row.index, row.column, list(built))
+                dataset.commit_existing_index_segments(row.index_name, row.column, list(built))
         except (*FAILURES, TiltyardError) as error:
-            ours = self._ground.access.explain(error, f"commit index '{row.index}'")
+            ours = self._ground.access.explain(error, f"commit index '{row.index_name}'")
             if isinstance(ours, ConcurrentModificationError) and not client.in_doubt:
                 self.discard(planned, built)
             raise ours from error
-        (made,) = [each for each in dataset.describe_indices() if each.name == row.index]
+        (made,) = [each for each in dataset.describe_indices() if each.name == row.index_name]
         return replace(
             row,
             segments=len(made.segments),
