@@ -1,4 +1,4 @@
-"""Any DataFrame into a table, once: it is known by the name of its batch, as a file by its address."""
+"""Any DataFrame into a table, once: it is known by the name of its batch."""
 
 from __future__ import annotations
 
