@@ -107,6 +107,7 @@ def test_an_empty_policy_removes_no_version_and_no_orphan() -> None:
         ("[tables.users]\nindexes = [{column = 'id'}]", "needs a column and a type"),
         ("[tables.users]\nindexes = [{column='a', type='BTREE', tree=1}]", "has no option 'tree'"),
         ("[orphans]\nolder_than = 'never'", "takes a time, not 'never'"),
+        ("[orphans]\nolder_than = '1h'\nremove = true", "may be younger than seven days"),
         ("[limits]\nmax_tasks = 0", "limits.max_tasks must be at least 1"),
         ("defaults = 3", "defaults has to be a section"),
         ("this is no toml", "could not read"),

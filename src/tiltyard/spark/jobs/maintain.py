@@ -26,6 +26,8 @@ from tiltyard.spark.jobs.cleanup import run as clean_up
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.indexes import run as build
 from tiltyard.spark.jobs.optimize import run as sweep
+from tiltyard.spark.jobs.orphans import Action
+from tiltyard.spark.jobs.orphans import orphans as find_orphans
 from tiltyard.spark.jobs.policy import Policy, TableRules
 from tiltyard.spark.jobs.purge import chosen
 from tiltyard.spark.jobs.purge import run as purge_all
@@ -219,14 +221,21 @@ class _Round:
         return _step("purge", len(dropped), len(gone), bad, size, f"{len(gone)} tables purged")
 
     def orphans(self) -> Step:
-        older_than = self._policy.orphans_older_than
-        found = list(self._catalog.find_orphans(older_than=older_than))
-        if self._dry_run or not self._policy.removes_orphans:
-            said = f"{len(found)} orphans found"
-            return _step("orphans", len(found), 0, [], sum(each.bytes for each in found), said)
-        gone = self._catalog.remove_orphans(found, older_than=older_than)
-        size = sum(each.bytes for each in gone)
-        return _step("orphans", len(found), len(gone), [], size, f"{len(gone)} orphans removed")
+        removes = self._policy.removes_orphans and not self._dry_run
+        rows = find_orphans(
+            self._catalog,
+            self._spark,
+            older_than=self._policy.orphans_older_than,
+            even_if_young=self._policy.removes_young_orphans,
+            dry_run=not removes,
+            max_tasks=self._policy.max_tasks,
+        ).collect()
+        bad = [f"{each.path}: {each.error}" for each in rows if each.error is not None]
+        found = [each for each in rows if each.error is None]
+        gone = [each for each in found if each.action == Action.REMOVED]
+        said = f"{len(gone)} orphans removed" if removes else f"{len(found)} orphans found"
+        size = sum(each.bytes for each in (gone if removes else found))
+        return _step("orphans", len(found), len(gone), bad, size, said)
 
     def _limits(self, step: str) -> dict[str, Any]:
         told = self._progress

@@ -21,6 +21,7 @@ from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.maintenance.optimize import OptimizeOptions
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
+from tiltyard.namespace.health import orphan_floor_ms
 from tiltyard.settings import duration
 from tiltyard.spark.jobs.indexes import request
 from tiltyard.spark.jobs.optimize import SPLIT_ABOVE
@@ -48,7 +49,12 @@ _RULES: _Keys = {"optimize": (dict,), "cleanup": (dict,), "indexes": (list,)}
 _WHOLE: Mapping[str, _Keys] = {
     "recover": {"enabled": (bool,), "older_than": _DURATION},
     "purge": {"enabled": (bool,)},
-    "orphans": {"enabled": (bool,), "older_than": _DURATION, "remove": (bool,)},
+    "orphans": {
+        "enabled": (bool,),
+        "older_than": _DURATION,
+        "remove": (bool,),
+        "even_if_young": (bool,),
+    },
     "limits": {"max_tasks": (int,), "max_bytes": (int,), "split_above": (int,)},
 }
 _SECTIONS = ("defaults", "namespaces", "tables", *_WHOLE)
@@ -99,6 +105,11 @@ class Policy:
             if "older_than" in whole[section]:
                 _time(whole[section]["older_than"], f"{section}.older_than")
         _at_least_one(whole["limits"])
+        orphan_floor_ms(
+            whole["orphans"].get("older_than"),
+            removes=whole["orphans"].get("remove", False),
+            even_if_young=whole["orphans"].get("even_if_young", False),
+        )
         policy = cls(
             _checked(given.get("defaults", {}), "defaults"),
             {
@@ -149,6 +160,10 @@ class Policy:
     @property
     def removes_orphans(self) -> bool:
         return bool(self.whole.get("orphans", {}).get("remove", False))
+
+    @property
+    def removes_young_orphans(self) -> bool:
+        return bool(self.whole.get("orphans", {}).get("even_if_young", False))
 
     @property
     def max_tasks(self) -> int | None:
