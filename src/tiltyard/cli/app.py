@@ -17,6 +17,8 @@ from tiltyard.cli import (
     data,
     failures,
     health,
+    jobs,
+    jobs_maintain,
     lives,
     maintenance,
     migrate,
@@ -53,6 +55,7 @@ app.add_typer(table.app, name="table")
 app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
+app.add_typer(jobs.app, name="jobs")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
@@ -65,6 +68,7 @@ verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
 verb(app, "completion")(completion.completion)
 data.add_to(table.app)
+jobs_maintain.add_to(jobs.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
 
