@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-core setup-dev setup-spark demo demo-spark test test-all bench lint format clean
+.PHONY: help setup setup-core setup-dev setup-spark demo demo-quick test test-all bench lint format clean
 
 PYTHON := .venv/bin/python
 SETUP := found="$$(sh tools/find-python)" && "$$found" -m tools.setup
@@ -32,11 +32,11 @@ setup-dev:
 setup-spark: ## Install Spark, and Java where the machine has none
 	@$(SETUP) spark
 
-demo: setup-core ## Show what tiltyard does, on a directory of its own
+demo: setup-spark ## Show what tiltyard does, on a directory of its own
 	@$(PYTHON) -m demo
 
-demo-spark: setup-spark ## The same, with Spark
-	@$(PYTHON) -m demo --spark
+demo-quick: setup-core ## The same without Spark, in a few seconds
+	@$(PYTHON) -m demo --quick
 
 test: setup ## Check style, types and imports, then run the tests
 	$(CHECKS)

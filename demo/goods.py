@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,23 +17,24 @@ _KINDS = {
 _STYLES = ("Plain", "Oak", "Blue", "Vintage", "Small")
 
 
-def products() -> pa.Table:
-    """Twenty products of each kind. Things of one kind have vectors that point the same way."""
+def products(series: int = 1) -> pa.Table:
+    """Twenty products of each kind, in so many series. Things of one kind have vectors that point
+    the same way."""
     random = np.random.default_rng(seed=7)
     names, kinds, vectors = [], [], []
     for kind, goods in _KINDS.items():
         direction = random.normal(size=DIMENSIONS)
         for good in goods:
             shape = direction + 0.4 * random.normal(size=DIMENSIONS)
-            for style in _STYLES:
-                names.append(f"{style} {good.lower()}")
+            for number, style in itertools.product(range(series), _STYLES):
+                names.append(f"{style} {good.lower()}" + (f" no. {number}" if number else ""))
                 kinds.append(kind)
                 vectors.append(shape + 0.2 * random.normal(size=DIMENSIONS))
     flat = pa.array(np.concatenate(vectors).astype(np.float32))
     prices = np.round(random.uniform(4, 180, size=len(names)), 2)
     return pa.table(
         {
-            "sku": [f"P{number:03d}" for number in range(1, len(names) + 1)],
+            "sku": [f"P{number:04d}" for number in range(1, len(names) + 1)],
             "name": names,
             "kind": kinds,
             "price": prices,

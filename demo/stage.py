@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from tiltyard.cli import main as tiltyard
 from tiltyard.cli.words import counted
 
 CATALOG = Path("demo-catalog")
+FILES = Path("demo-files")
 WIDTH = 80
 
 # A process of its own, which loads everything first and then waits for a command to run.
@@ -35,8 +37,7 @@ RACERS = 5  # in all races together; they load while the first steps play
 class Stage:
     """Where the steps play. What one step defines in Python, the later ones can use."""
 
-    def __init__(self, files: Path) -> None:
-        self.files = files
+    def __init__(self) -> None:
         self.variables: dict[str, Any] = {}
         self._console = Console(width=WIDTH, highlight=False)
         self._racers = [_racer() for _ in range(RACERS)]
@@ -72,9 +73,16 @@ class Stage:
 
     # -- deeds
 
+    def keep(self, name: str, *lines: str) -> Path:
+        """Show a file and write it."""
+        self._code(f"# {name}", *lines)
+        path = FILES / name
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
     def shell(self, *arguments: str) -> None:
         """Show a tiltyard command and run it."""
-        self._code("$ tiltyard " + " ".join(map(self._short, arguments)))
+        self._code("$ tiltyard " + shlex.join(arguments))
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             status = tiltyard(arguments)
@@ -95,7 +103,7 @@ class Stage:
 
         What they say is shown in the order of the commands; their exit statuses are returned.
         """
-        self._code(*(f"$ tiltyard {' '.join(map(self._short, each))} &" for each in commands))
+        self._code(*(f"$ tiltyard {shlex.join(each)} &" for each in commands))
         racers = [self._racers.pop() for _ in commands]
         for racer in racers:
             assert racer.stdout is not None
@@ -132,11 +140,6 @@ class Stage:
         self._console.print()
         for line in lines:
             self._console.print(Text("  " + line.rstrip(), style=style), soft_wrap=True)
-
-    def _short(self, argument: str) -> str:
-        """As one would type it, without where the demo keeps its data files."""
-        shown = argument.removeprefix(f"{self.files}/")
-        return f'"{shown}"' if " " in shown else shown
 
 
 def _racer() -> subprocess.Popen[str]:

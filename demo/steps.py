@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow.parquet as pq
+
 from demo import goods
-from demo.stage import CATALOG, Stage
+from demo.stage import CATALOG, FILES, Stage
 
 # Who drops, for the trash to tell.
 ADA = ("-p", "actor=ada")
@@ -42,8 +44,42 @@ def _write(stage: Stage) -> None:
     )
     stage.say("Tables can also come from files, on the command line:")
     for name, text in (("orders.csv", goods.orders), ("old_prices.csv", goods.old_prices)):
-        (stage.files / name).write_text(text(products))
-        stage.shell("table", "create", name.removesuffix(".csv"), str(stage.files / name))
+        (FILES / name).write_text(text(products))
+        stage.shell("table", "create", name.removesuffix(".csv"), str(FILES / name))
+
+
+def _ingest(stage: Stage) -> None:
+    stage.variables["products"] = products = goods.products(series=25)
+    folder = FILES / "products"
+    folder.mkdir()
+    for part in range(4):
+        rows = products.slice(part * 500, 500)
+        pq.write_table(rows, folder / f"part-{part}.parquet")
+    (FILES / "orders.csv").write_text(goods.orders(products))
+    (FILES / "old_prices.csv").write_text(goods.old_prices(products))
+    stage.say(
+        f"A shop has {products.num_rows:,} products, each with a vector of {goods.DIMENSIONS} "
+        "numbers such as a model makes of a picture. They are in Parquet files, its orders in "
+        "CSV. Namespaces are folders for tables, as deep as you like:"
+    )
+    stage.shell("ns", "create", "archive", "--set", "owner=accounting")
+    stage.shell("ns", "create", "archive.2025")
+    stage.say(
+        "A job of Spark loads all of it, many files into many tables. Spark starts here, inside "
+        "this program; on a cluster the command is the same."
+    )
+    load = (
+        *("jobs", "ingest"),
+        f"products={folder}/*.parquet",
+        f"archive.2025.orders={FILES}/orders.csv",
+        f"old_prices={FILES}/old_prices.csv",
+    )
+    stage.shell(*load)
+    stage.say(
+        "What was loaded is remembered by the tables themselves, in the same commits. So the "
+        "command can run every hour, or again after a crash, and no row comes twice:"
+    )
+    stage.shell(*load)
 
 
 def _look(stage: Stage) -> None:
@@ -71,6 +107,12 @@ def _search(stage: Stage) -> None:
     )
 
 
+def _index(stage: Stage) -> None:
+    stage.say("An index makes searches fast however many vectors there are. Spark builds it:")
+    stage.shell("jobs", "index", "products", "embedding", "--type", "IVF_PQ")
+    _search(stage)
+
+
 def _nest(stage: Stage) -> None:
     stage.say("Namespaces are folders for tables, as deep as you like. A dot separates the parts.")
     stage.shell("ns", "create", "archive", "--set", "owner=accounting")
@@ -85,6 +127,7 @@ def _go_back(stage: Stage) -> None:
         "Every change of a table is a version. A tag gives one a name, and keeps it from being "
         "cleaned up."
     )
+    before = stage.variables["catalog"].open_table(["products"]).version
     stage.shell("table", "tag", "products", "spring")
     stage.say("Somebody wants to lower the price of lamps, and forgets to say of which:")
     stage.python(
@@ -95,19 +138,12 @@ def _go_back(stage: Stage) -> None:
     )
     stage.say("Nothing is lost. The version from before becomes the latest again:")
     stage.shell("table", "versions", "products")
-    stage.shell("table", "restore", "products", "1")
-    stage.shell("table", "query", "products", "--where", "sku < 'P004'", "--columns", "sku,price")
+    stage.shell("table", "restore", "products", str(before))
+    stage.shell("table", "query", "products", "--where", "sku < 'P0004'", "--columns", "sku,price")
 
 
 def _tidy(stage: Stage) -> None:
-    stage.say("New goods come in every hour, and each delivery is a small file of its own:")
-    stage.python(
-        "for hour in range(12):",
-        "    _ = lance.write_dataset(",
-        "        products.slice(hour, 1), namespace_client=catalog,",
-        '        table_id=["products"], mode="append",',
-        "    )",
-    )
+    _deliveries(stage)
     stage.say("Small files make readers slow. They are joined while others go on reading:")
     stage.shell("optimize", "products")
     stage.say(
@@ -119,18 +155,46 @@ def _tidy(stage: Stage) -> None:
     stage.shell("doctor")
 
 
+def _maintain(stage: Stage) -> None:
+    _deliveries(stage)
+    stage.say(
+        "Small files make readers slow, and old versions keep theirs. One command looks after the "
+        "whole catalog while others go on reading and writing, as a file says:"
+    )
+    policy = stage.keep(
+        "tiltyard.toml",
+        "[defaults.cleanup]",
+        "retain_last = 5",
+        'older_than = "7d"',
+    )
+    stage.shell("jobs", "maintain", "--policy", str(policy), "--apply", "--yes")
+    stage.say("Is anything amiss in the catalog?")
+    stage.shell("doctor")
+
+
+def _deliveries(stage: Stage) -> None:
+    stage.say("New goods come in every hour, and each delivery is a small file of its own:")
+    stage.python(
+        "for hour in range(12):",
+        "    _ = lance.write_dataset(",
+        "        products.slice(hour, 1), namespace_client=catalog,",
+        '        table_id=["products"], mode="append",',
+        "    )",
+    )
+
+
 def _race(stage: Stage) -> None:
     stage.say(
         "Ada and Grace have both counted the stock, and both create the table at the same moment, "
         "from two programs that know nothing of each other:"
     )
     for person in ("Ada", "Grace"):
-        (stage.files / f"{person.lower()}.csv").write_text(
+        (FILES / f"{person.lower()}.csv").write_text(
             goods.stock(stage.variables["products"], person)
         )
     statuses = stage.race(
-        ("table", "create", "stock", str(stage.files / "ada.csv")),
-        ("table", "create", "stock", str(stage.files / "grace.csv")),
+        ("table", "create", "stock", str(FILES / "ada.csv")),
+        ("table", "create", "stock", str(FILES / "grace.csv")),
     )
     assert sorted(statuses) == [0, 5], statuses
     stage.say(
@@ -174,8 +238,8 @@ def _undrop(stage: Stage) -> None:
         "version in the same directory, with rows and columns of its own."
     )
     stage.shell("table", "drop", "old_prices", *ADA)
-    (stage.files / "new.csv").write_text("sku,price,valid_until\nP001,19.90,2027-01-31\n")
-    stage.shell("table", "create", "old_prices", str(stage.files / "new.csv"))
+    (FILES / "new.csv").write_text("sku,price,valid_until\nP0001,19.90,2027-01-31\n")
+    stage.shell("table", "create", "old_prices", str(FILES / "new.csv"))
     stage.shell("table", "head", "old_prices")
 
 
@@ -239,10 +303,7 @@ def _fail(stage: Stage) -> None:
 
 
 def _query(stage: Stage) -> None:
-    stage.say(
-        "Spark reads and writes the same tables by their names. It starts here, inside this "
-        "program; a cluster does as well."
-    )
+    stage.say("Spark reads and writes the same tables by their names:")
     stage.shell("sql", "SELECT kind, count(*) AS goods FROM products GROUP BY kind")
     stage.say(
         "What was sold, by kind? The plan is made first, so that Lance reads only the columns that "
@@ -268,7 +329,29 @@ def _query(stage: Stage) -> None:
     )
 
 
+_TRASH = (
+    Step("Two programs, one name", _race),
+    Step("Drop a table that is being read", _drop),
+    Step("Bring it back", _undrop),
+    Step("Delete for good", _purge),
+    Step("Two purges and an undrop", _race_for_trash),
+)
+_END = (Step("When something is wrong", _fail), Step("It is all plain Lance", _leave))
+
 STEPS = (
+    Step("Open a catalog", _open),
+    Step("Load files with Spark", _ingest),
+    Step("Look around", _look),
+    Step("Find things that are alike", _index),
+    Step("Go back to an earlier version", _go_back),
+    Step("Keep tables fast", _maintain),
+    *_TRASH,
+    Step("Ask Spark", _query),
+    *_END,
+)
+
+# Without Spark, which takes longer to start than all the rest.
+QUICK = (
     Step("Open a catalog", _open),
     Step("Make tables", _write),
     Step("Look around", _look),
@@ -276,14 +359,6 @@ STEPS = (
     Step("Put tables into namespaces", _nest),
     Step("Go back to an earlier version", _go_back),
     Step("Keep tables fast", _tidy),
-    Step("Two programs, one name", _race),
-    Step("Drop a table that is being read", _drop),
-    Step("Bring it back", _undrop),
-    Step("Delete for good", _purge),
-    Step("Two purges and an undrop", _race_for_trash),
-    Step("When something is wrong", _fail),
-    Step("It is all plain Lance", _leave),
+    *_TRASH,
+    *_END,
 )
-
-# Starting Spark takes longer than all the rest, so it comes only if asked for.
-WITH_SPARK = (*STEPS[:-1], Step("Ask Spark", _query), STEPS[-1])

@@ -150,8 +150,8 @@ def test_a_page_names_tests_that_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param((), id="plain"),
-        pytest.param(("--spark",), id="spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(("--quick",), id="quick"),
+        pytest.param((), id="whole", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )
 def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli import spark, words
+from tiltyard.cli import profiles, spark, words
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import Exit
@@ -28,7 +28,12 @@ def maintain(
     call: Call,
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="The policy, a file like tiltyard.toml."),
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="The policy.  [default: tiltyard.toml, here or above]",
+            show_default=False,
+        ),
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Do it. Without it you only see what would be done.")
@@ -45,7 +50,7 @@ def maintain(
     with spark.errors("maintain the catalog"):
         from tiltyard.spark.jobs.maintain import policy_of, run, summary
 
-        rules = policy_of(policy)
+        rules = policy_of(policy or profiles.project_file())
     if apply:
         confirm(call, "maintain the catalog", call.settings.root, yes=yes)
     with (

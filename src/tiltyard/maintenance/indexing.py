@@ -7,6 +7,7 @@ trained once, for all segments. Building one twice leaves files that nothing ref
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -171,8 +172,11 @@ def _trained(
     partitions = options.get("num_partitions")
     if partitions is None and "target_partition_size" in options:
         partitions = max(1, rows // options["target_partition_size"])
-    builder = IndicesBuilder(dataset, column)
     training = {key: options[key] for key in ("sample_rate", "max_iters") if key in options}
+    if partitions is None:  # as many as Lance would take, and no more than the rows can train
+        most = max(1, rows // training.get("sample_rate", SAMPLE_RATE))
+        partitions = min(round(math.sqrt(rows)), most)
+    builder = IndicesBuilder(dataset, column)
     ivf = builder.train_ivf(partitions, distance_type=metric, **training)
     chosen = {key: value for key, value in options.items() if key not in _FOR_TRAINING}
     chosen |= {"num_partitions": ivf.num_partitions, "ivf_centroids": ivf.centroids}

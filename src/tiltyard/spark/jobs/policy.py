@@ -57,7 +57,8 @@ _WHOLE: Mapping[str, _Keys] = {
     },
     "limits": {"max_tasks": (int,), "max_bytes": (int,), "split_above": (int,)},
 }
-_SECTIONS = ("defaults", "namespaces", "tables", *_WHOLE)
+# Profiles are in the same file, and are for the command line.
+_SECTIONS = ("profiles", "defaults", "namespaces", "tables", *_WHOLE)
 
 
 @dataclass(frozen=True)
