@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tiltyard import names
@@ -17,7 +18,9 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.rows import STAGED, Row
+from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.group import Then
+from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
@@ -31,7 +34,7 @@ from tiltyard.errors import (
     VersionBehindBoundaryError,
 )
 from tiltyard.names import TableId
-from tiltyard.store import NotThere, Outcome, Store
+from tiltyard.store import Outcome, Store
 from tiltyard.versions.boundary import REJECTED
 from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.directory import NewVersion
@@ -62,67 +65,75 @@ class ManagedVersions:
         """Publish staged manifests as versions: all of them in one commit, or none.
 
         One request a version to read it, one to look and three to commit, shared with whoever else
-        commits, and then three a version to copy it, to look once more and to tidy up.
+        commits; then one a version to copy it, and one to look once more and one to tidy up, which
+        are shared, too.
         """
         self._store.require_conditions()
         proposed = [self._proposal(each) for each in wanted]
-        bodies = {each.file.key: body for each, body in proposed}
-        commit = edits.all_of([versions.add(each) for each, _ in proposed])
+        commit = edits.all_of([versions.add(each) for each in proposed])
         try:
-            rows: list[Row] = self._manifest.submit(commit).answer
+            return self._commit(commit, proposed)
         except ConcurrentModificationError as refusal:
-            for each, _ in proposed:
+            for each in proposed:
                 self.refusals.note(each.location, each.file.version)
             if isinstance(refusal, VersionBehindBoundaryError):
                 REJECTED.add()
                 log.warning("a commit was refused: %s", refusal)
             raise
-        return [
-            self._finished(each, row, bodies[each.file.key])
-            for (each, _), row in zip(proposed, rows, strict=True)
-        ]
 
-    def _proposal(self, new: NewVersion) -> tuple[Proposal, bytes]:
+    def _commit(self, edit: Edit, proposed: Sequence[Proposal]) -> list[VersionFile]:
+        created: list[VersionFile] = self._manifest.submit(
+            edit, Then(self._finish, proposed)
+        ).answer
+        return created
+
+    def _proposal(self, new: NewVersion) -> Proposal:
         row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         base, transaction = transaction_of(body, new.staged)
         file = VersionFile(new.version, key, len(body), self._world.now_ms())
-        proposal = Proposal(
-            new.table, location, file, base, transaction, new.staged, restored_by(body)
-        )
-        return proposal, body
+        return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
 
-    def _finished(self, wanted: Proposal, row: Row, body: bytes) -> VersionFile:
-        """Copy what is committed. Should this fail, whoever reads it does so."""
-        file = versions.file_of(wanted.file.version, row)
-        try:
-            if row.metadata[STAGED] == wanted.staged:
-                self._copy(row, file, body)
-            else:  # committed before, and the answer lost: those bytes count, be they the same
-                self._complete_one(row, file)
-                self._store.delete(wanted.staged)
-        except (TiltyardError, Outcome) as error:
-            log.warning("version %s is committed, but not copied yet: %s", file.key, error)
-            return replace(file, key=row.metadata[STAGED])
+    def _finish(
+        self, committed: Sequence[tuple[Sequence[Proposal], Sequence[Row]]]
+    ) -> list[list[VersionFile]]:
+        """Copy what a group has committed. Should this fail, whoever reads it does so."""
+        with suppress(TiltyardError, Outcome):  # then one by one
+            self._copy([row for _, rows in committed for row in rows])
+            # Of one that was committed before, and the answer lost, the first bytes count.
+            self._store.delete_many(
+                each.staged
+                for proposed, rows in committed
+                for each, row in zip(proposed, rows, strict=True)
+                if each.staged != row.metadata[STAGED]
+            )
+        return [[self._finished(row) for row in rows] for _, rows in committed]
+
+    def _finished(self, row: Row) -> VersionFile:
+        file = versions.file_of(versions.number_of(row), row)
+        if file.key not in self._complete:
+            try:
+                self._copy([row])
+            except (TiltyardError, Outcome) as error:
+                log.warning("version %s is committed, but not copied yet: %s", file.key, error)
+                return replace(file, key=row.metadata[STAGED])
         return file
 
-    def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
-        """Put the bytes of a version where Lance keeps it, and take the staged ones away.
+    def _copy(self, rows: Sequence[Row]) -> None:
+        """Put the bytes of versions where Lance keeps them, and take the staged ones away.
 
-        If the version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
+        If a version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
         files do, to which it refers: those are not flushed one by one either.
         """
-        self._store.put(file.key, body, durable=False)
-        table, _, _ = row.object_id.rpartition(names.DELIMITER)
+        self._store.move_many({row.metadata[STAGED]: row.metadata[MANIFEST_PATH] for row in rows})
         snapshot = self._manifest.read()
-        owner = snapshot.get(table)
-        is_here = owner is not None and file.key.startswith(f"{owner.location}/")
-        if is_here and snapshot.version_row(table, file.version) is None:
-            self._store.delete(file.key)
-        self._store.delete(row.metadata[STAGED])
-        self._remember(file.key)
+        self._store.delete_many(
+            row.metadata[MANIFEST_PATH] for row in rows if _is_gone(snapshot, row)
+        )
+        for row in rows:
+            self._remember(row.metadata[MANIFEST_PATH])
 
     def _remember(self, key: str) -> None:
         if len(self._complete) >= REMEMBERED:
@@ -173,19 +184,10 @@ class ManagedVersions:
         if STAGED not in row.metadata or file.key in self._complete:
             return file
         try:
-            self._complete_one(row, file)
+            self._copy([row])
         except PermissionDeniedError:  # a reader that may not write gets what there is
             return replace(file, key=row.metadata[STAGED])
         return file
-
-    def _complete_one(self, row: Row, file: VersionFile) -> None:
-        try:
-            body = self._store.get(row.metadata[STAGED]).body
-        except NotThere:  # it goes after the copy is made
-            self._remember(file.key)
-            return
-        log.info("version %s was committed, but not copied: copying it", file.key)
-        self._copy(row, file, body)
 
     def _complete_all(self, location: str, found: Sequence[tuple[int, Row]]) -> None:
         """Copy whatever of many versions was left undone; one listing shows that."""
@@ -306,3 +308,12 @@ class ManagedVersions:
 def _keys(number: int, row: Row) -> list[str]:
     staged = row.metadata.get(STAGED)
     return [versions.file_of(number, row).key, *([staged] if staged else [])]
+
+
+def _is_gone(snapshot: Snapshot, row: Row) -> bool:
+    """Whether the row of a version was removed, from a table that lies where it lay."""
+    table, number = versions.owner_of(row), versions.number_of(row)
+    if snapshot.has_version(table, number):
+        return False
+    owner = snapshot.get(table)
+    return owner is not None and row.metadata[MANIFEST_PATH].startswith(f"{owner.location}/")
