@@ -28,7 +28,6 @@ from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
-from tiltyard.catalog.version_files import Naming
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -103,7 +102,6 @@ class ManifestTable:
         self._retry = retry
         self._lock = threading.Lock()
         self._state: _State | None = None
-        self._newest_first = False
 
     # -- reading
 
@@ -136,11 +134,11 @@ class ManifestTable:
         for attempt in range(self._retry.attempts):
             checked_ns = time.monotonic_ns()
             state = self._state
-            if state and self._is_our_last(state):
-                return self._renew(state, checked_ns)
             newest = self._store.first(_VERSIONS)
             if state and state.proven and state.newest == newest:
-                return self._renew(state, checked_ns)
+                if self._max_staleness_ns:
+                    self._renew(state, checked_ns)
+                return state
             with self._lock:
                 if self._state is not state:
                     continue  # what we looked at may be older than what is known now
@@ -153,36 +151,16 @@ class ManifestTable:
             self._retry.pause(attempt)
         raise ConcurrentModificationError("the manifest changed again and again while it was read")
 
-    def _is_our_last(self, state: _State) -> bool:
-        """Whether nobody has committed since a commit of ours: then there is no next version.
-
-        That takes no listing. It proves nothing of one so long ago that the next may be gone.
-        """
-        is_ours = state.dataset is not None and state.newest is None
-        if not is_ours or not self._newest_first:
-            return False
-        try:
-            key = version_files.key_of(DIRECTORY, state.snapshot.version + 1, Naming.NEWEST_FIRST)
-            self._store.head(key)
-        except NotThere:
-            return state.age <= LONGEST_COMMIT_SECONDS
-        return False
-
-    def _renew(self, state: _State, checked_ns: int) -> _State:
-        if self._max_staleness_ns:
-            with self._lock:
-                if self._state is state:
-                    self._state = replace(state, checked_ns=checked_ns)
-        return state
+    def _renew(self, state: _State, checked_ns: int) -> None:
+        with self._lock:
+            if self._state is state:
+                self._state = replace(state, checked_ns=checked_ns)
 
     def _catch_up(self, newest: Entry | None, checked_ns: int) -> _State:
         if newest is None:
             state = _State(None, EMPTY, None, checked_ns, proven=True)
         else:
             found = version_files.parse(newest)
-            if found is not None:
-                key = version_files.key_of(DIRECTORY, found.version, Naming.NEWEST_FIRST)
-                self._newest_first = newest.key == key
             version = found.version if found else self._lance.open(DIRECTORY).version
             known = self._state
             if known and not known.newest and known.snapshot.version == version:
