@@ -47,6 +47,16 @@ class NoGuardC(DirectoryVersions):
         """Nothing."""
 
 
+class GivesNumbersAgain(DirectoryVersions):
+    """Rule: what a purged table had reached nobody builds on, nor on a number that was passed."""
+
+    def _guard_floor(self, new: NewVersion, location: str, base: int, floor: int) -> None:
+        """Nothing."""
+
+    def _is_there(self, location: str, new: NewVersion) -> bool:
+        return True
+
+
 class LooksAtTagsOnce(DirectoryVersions):
     """Rule: a collector reads tags again after the boundary has moved."""
 
@@ -286,6 +296,7 @@ COMMIT_MUTANTS = [
         "drop+purge",
         arbiter="versions of a row",
     ),
+    _mutant("gives numbers again", GivesNumbersAgain, "create", "append", "drop+purge+create"),
     _mutant("looks at tags once", LooksAtTagsOnce, _THREE, "tag2", "collect"),
     _mutant("tags blindly", TagsBlindly, _THREE, "tag2", "collect"),
     _mutant("advances late", AdvancesLate, "create", "update", "update+append+collect"),

@@ -34,7 +34,7 @@ from tiltyard.errors import (
     VersionBehindBoundaryError,
 )
 from tiltyard.names import TableId
-from tiltyard.store import Outcome, Store
+from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.boundary import REJECTED
 from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.directory import NewVersion
@@ -184,7 +184,11 @@ class ManagedVersions:
         if STAGED not in row.metadata or file.key in self._complete:
             return file
         try:
+            self._store.head(row.metadata[STAGED])
+            log.info("version %s was committed, but not copied: copying it", file.key)
             self._copy([row])
+        except NotThere:  # it goes when the copy is made
+            self._remember(file.key)
         except PermissionDeniedError:  # a reader that may not write gets what there is
             return replace(file, key=row.metadata[STAGED])
         return file
