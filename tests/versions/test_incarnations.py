@@ -132,7 +132,7 @@ def test_a_writer_that_had_opened_the_old_table_is_refused(
     stale = lance.dataset(namespace_client=catalog, table_id=TABLE)
     _replace(root, mode, 3)
 
-    with pytest.raises(OSError, match="conflict|concurrent writers"):
+    with pytest.raises(OSError, match=r"conflict|concurrent writers"):
         stale.insert(OLD)
 
     assert _versions(catalog) == [1, 2, 3]
@@ -146,7 +146,7 @@ def test_a_table_where_nothing_was_deleted_may_be_replaced_too(
         _write(catalog, mode="append" if catalog.list_tables(_ROOT).tables else "create")
     stale = lance.dataset(namespace_client=catalog, table_id=TABLE)
     _replace(root, mode, 1)
-    with pytest.raises(OSError, match="conflict|concurrent writers"):
+    with pytest.raises(OSError, match=r"conflict|concurrent writers"):
         stale.insert(OLD)
     _write(catalog)
     assert _rows(catalog) == [7, 1]

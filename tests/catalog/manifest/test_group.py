@@ -256,3 +256,33 @@ def test_an_interruption_of_what_follows_is_told_to_all(
     assert KeyboardInterrupt in {type(each) for each in outcomes}
     _declare(catalog, "lake", "after")
     assert len(_tables(catalog)) == 9
+
+
+def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+    queue = manifest._committer._queue
+
+    def leading(_: Draft) -> Change:
+        while len(queue) < 2:
+            threading.Event().wait(0.001)
+        return Change()
+
+    def interrupted(wanted: Sequence[tuple[str, Any]]) -> list[str]:
+        raise KeyboardInterrupt
+
+    def add(name: str, work: Any) -> str:
+        while not manifest._committer._has_leader or (name == "second" and not queue):
+            threading.Event().wait(0.001)
+        return str(manifest.submit(_adding(manifest, name), Then(work, name)).answer)
+
+    outcomes = _at_once(
+        lambda: manifest.submit(leading),
+        lambda: add("first", interrupted),
+        lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
+    )
+
+    kinds = [type(each) for each in outcomes]
+    assert kinds == [type(None), KeyboardInterrupt, ConcurrentModificationError]
+    assert _tables(catalog) == ["first", "second"]

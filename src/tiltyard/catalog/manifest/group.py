@@ -53,6 +53,12 @@ class _Ticket:
     def decided(self) -> bool:
         return self.change is not None or self.error is not None
 
+    def conclude(self) -> None:
+        """Wake the caller up. An answer for which something was still to be done is none."""
+        if self.then is not None and self.error is None:
+            self.error = _interrupted()
+        self.signal.set()
+
 
 class Committer:
     """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
@@ -92,7 +98,7 @@ class Committer:
             _follow_up(group)
         finally:
             for each in group:
-                each.signal.set()
+                each.conclude()
         if ticket.error is not None:
             raise ticket.error
         assert ticket.change is not None
@@ -167,7 +173,7 @@ def _follow_up(group: Sequence[_Ticket]) -> None:
         try:
             told = work([(wish, change.answer) for _, wish, change in members])
             for (ticket, _, change), answer in zip(members, told, strict=True):
-                ticket.change = replace(change, answer=answer)
+                ticket.change, ticket.then = replace(change, answer=answer), None
         except BaseException as error:
             _fail([ticket for ticket, _, _ in members], error)
 
