@@ -57,6 +57,25 @@ class Count:
         return self.ours <= self.goal
 
 
+@dataclass(frozen=True)
+class Rate:
+    """How often a second many did something at once, and how often one alone; by which factor the
+    many should be faster, if anybody said."""
+
+    what: str
+    per_second: float
+    alone: float
+    goal: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        return self.per_second / self.alone
+
+    @property
+    def passed(self) -> bool:
+        return self.goal is None or self.ratio >= self.goal
+
+
 def contest(
     what: str, ours: Callable[[], object], theirs: Callable[[], object], *, goal: float
 ) -> Contest:
@@ -103,6 +122,20 @@ def show_contests(title: str, contests: Sequence[Contest]) -> int:
             _verdict(each.passed),
         )
     return _print(table, [each.passed for each in contests])
+
+
+def show_rates(title: str, rates: Sequence[Rate]) -> int:
+    """Print rates as a table; returns how many miss their goal."""
+    table = _table(title, "", "a second", "against one", "goal", "")
+    for each in rates:
+        table.add_row(
+            each.what,
+            f"{each.per_second:,.0f}",
+            f"{each.ratio:.1f}x",
+            "" if each.goal is None else f">= {each.goal:g}x",
+            "" if each.goal is None else _verdict(each.passed),
+        )
+    return _print(table, [each.passed for each in rates])
 
 
 def show_counts(title: str, counts: Sequence[Count]) -> int:

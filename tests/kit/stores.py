@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
@@ -31,7 +32,7 @@ T = TypeVar("T")
 Hook = Callable[[], object]
 
 CONDITIONAL = ("put_new", "replace")
-WRITES = (*CONDITIONAL, "put", "delete", "delete_many")
+WRITES = (*CONDITIONAL, "put", "move", "delete", "delete_many")
 
 
 class Fault(Enum):
@@ -172,6 +173,10 @@ class FaultyStore:
     def put_many(self, bodies: Mapping[str, bytes]) -> None:
         for key, body in bodies.items():
             self.put(key, body)
+
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        for old, new in moves.items():
+            self._ask("move", [new], partial(self.inner.move_many, {old: new}))
 
     def delete(self, key: str) -> None:
         self._ask("delete", [key], lambda: self.inner.delete(key))

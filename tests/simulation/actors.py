@@ -88,7 +88,7 @@ class Kit:
         self.directory = DirectoryCatalog(self.store, self.world)
         register: Any = Register(self.store, self.world)
         self.manifest = code.manifest(
-            self.store, register, Committer(register, self.store, NO_WAIT), self.world
+            self.store, register, Committer(register, NO_WAIT), self.world
         )
         self.moves = code.moves(self.store, self.world, self.manifest)
         self.registrar = Registrar(

@@ -12,7 +12,7 @@ from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import STAGED, TRANSACTION, Row
+from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, TRANSACTION, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
@@ -45,6 +45,16 @@ class NoGuardC(DirectoryVersions):
 
     def _guard_table(self, seat: Seat, branch: str | None) -> None:
         """Nothing."""
+
+
+class GivesNumbersAgain(DirectoryVersions):
+    """Rule: what a purged table had reached nobody builds on, nor on a number that was passed."""
+
+    def _guard_floor(self, new: NewVersion, location: str, base: int, floor: int) -> None:
+        """Nothing."""
+
+    def _is_there(self, location: str, new: NewVersion) -> bool:
+        return True
 
 
 class LooksAtTagsOnce(DirectoryVersions):
@@ -188,10 +198,7 @@ def _with_edit(
     self: ManagedVersions, wanted: Sequence[NewVersion], edit: Callable[[Proposal], Edit]
 ) -> list[VersionFile]:
     proposed = [self._proposal(each) for each in wanted]
-    rows = self._manifest.submit(edits.all_of([edit(each) for each, _ in proposed])).answer
-    return [
-        self._finished(each, row, body) for (each, body), row in zip(proposed, rows, strict=True)
-    ]
+    return self._commit(edits.all_of([edit(each) for each in proposed]), proposed)
 
 
 def _add_anywhere(wanted: Proposal) -> Edit:
@@ -229,10 +236,10 @@ class DeletesFilesFirst(ManagedVersions):
 class CopiesBlindly(ManagedVersions):
     """Rule: whoever copies a version looks afterwards whether its row is still there."""
 
-    def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
-        self._store.put(file.key, body, durable=False)
-        self._store.delete(row.metadata[STAGED])
-        self._remember(file.key)
+    def _copy(self, rows: Sequence[Row]) -> None:
+        self._store.move_many({row.metadata[STAGED]: row.metadata[MANIFEST_PATH] for row in rows})
+        for row in rows:
+            self._remember(row.metadata[MANIFEST_PATH])
 
 
 class CommitsOneByOne(ManagedVersions):
@@ -289,6 +296,7 @@ COMMIT_MUTANTS = [
         "drop+purge",
         arbiter="versions of a row",
     ),
+    _mutant("gives numbers again", GivesNumbersAgain, "create", "append", "drop+purge+create"),
     _mutant("looks at tags once", LooksAtTagsOnce, _THREE, "tag2", "collect"),
     _mutant("tags blindly", TagsBlindly, _THREE, "tag2", "collect"),
     _mutant("advances late", AdvancesLate, "create", "update", "update+append+collect"),

@@ -43,6 +43,9 @@ class Rows:
             if row.is_version and key.startswith(start) and key.removeprefix(start).isdecimal()
         }
 
+    def has_version(self, table: str, number: int) -> bool:
+        return number in self.version_numbers(table)
+
     def version_row(self, table: str, number: int) -> Row | None:
         row = self.rows.get(f"{table}{DELIMITER}{number}")
         return row if row is not None and row.is_version else None

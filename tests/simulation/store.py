@@ -5,6 +5,7 @@ answer. A bulk delete is one request for each key, so that a crash can come betw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 from tests.simulation.requests import Answer, Request, tag_of
@@ -77,6 +78,13 @@ class ScheduledStore:
     def put_many(self, bodies: Mapping[str, bytes]) -> None:
         for key, body in bodies.items():
             self.put(key, body)
+
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        """In more steps than any real store takes: bytes that were read may arrive late."""
+        for old, new in moves.items():
+            with suppress(NotThere):
+                self.put(new, self.get(old).body)
+                self.delete(old)
 
     def delete(self, key: str) -> None:
         self._answer(Request("delete", key))

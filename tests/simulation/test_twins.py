@@ -149,7 +149,7 @@ class Registers:
         self.other = other
 
     def commit(self, edit: Edit) -> Any:
-        return Committer(self.one, MemoryStore(), NO_WAIT).submit(edit).answer
+        return Committer(self.one, NO_WAIT).submit(edit).answer
 
     def seen(self) -> list[tuple[str, str | None, dict[str, str]]]:
         snapshot = self.other.read()

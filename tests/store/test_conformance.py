@@ -196,6 +196,25 @@ def test_many_are_written_whatever_was_there(store: Store) -> None:
     assert {key: store.get(key).body for key in bodies} == bodies
 
 
+def test_many_are_moved_whatever_was_there(store: Store) -> None:
+    for number in range(40):
+        store.put(f"folder/{number}", b"%d" % number)
+    store.put("elsewhere/7", b"before")
+    store.move_many({})
+    store.move_many({f"folder/{number}": f"elsewhere/{number}" for number in range(40)})
+    for number in range(40):
+        assert store.get(f"elsewhere/{number}").body == b"%d" % number
+    assert list(store.walk("folder")) == []
+
+
+def test_what_is_missing_is_not_moved(store: Store) -> None:
+    store.put("new", b"as it was")
+    store.move_many({"never/was": "new"})
+    store.move_many({"never/was": "new", "nor/this": "other"})
+    assert store.get("new").body == b"as it was"
+    assert [each.key for each in store.walk("")] == ["new"]
+
+
 def test_every_tag_serves_the_next_swap(store: Store) -> None:
     tag = store.put_new("object", b"1")
     tag = store.replace("object", b"2", tag)

@@ -288,3 +288,19 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert store.list().objects == ()
     with pytest.raises(InvalidInputError):
         store.put_new("object", b"1")
+
+
+def test_what_is_moved_counts_as_written_now(store: LocalStore, root: Path) -> None:
+    store.put("old", b"body")
+    os.utime(root / "old", (1, 1))
+    store.put("before", b"body")
+    store.move_many({"old": "new"})
+    assert store.head("new").modified_ms >= store.head("before").modified_ms
+
+
+def test_nothing_is_moved_onto_a_folder(store: LocalStore) -> None:
+    store.put("old", b"body")
+    store.put("folder/object", b"body")
+    with pytest.raises(InvalidInputError):
+        store.move_many({"old": "folder"})
+    assert store.get("old").body == b"body"

@@ -194,7 +194,7 @@ def _uncopied(catalog: DirectoryNamespace) -> tuple[str, str]:
     client._catalog.find(("people",))
     store = FaultyStore(client._store)
     client._versions.rows._store = store
-    store.plan(Fault.CRASH_BEFORE, verb="put", times=100)
+    store.plan(Fault.CRASH_BEFORE, verb="move", times=100)
     with pytest.raises((Crash, OSError)):
         _append(client, "people")
     location = catalog._catalog.find(("people",)).location
@@ -232,7 +232,7 @@ def test_a_reader_that_may_not_write_reads_the_staged_file(
     def forbidden(*args: Any, **options: Any) -> None:
         raise PermissionDeniedError("read only")
 
-    monkeypatch.setattr(reader._store, "put", forbidden)
+    monkeypatch.setattr(reader._store, "move_many", forbidden)
     described = reader.describe_table_version(api.DescribeTableVersionRequest(id=["people"]))
     assert described.version.manifest_path.endswith(staged)
     assert final not in {each.key for each in catalog._store.walk("")}

@@ -159,7 +159,7 @@ class Rooms(api.LanceNamespace):
         table = self._manifest_table = ManifestTable(
             self._store, self._lance, self._settings, retry, self._manifest_boundary.check
         )
-        committer = Committer(table, self._store, retry)
+        committer = Committer(table, retry)
         return ManifestCatalog(self._store, table, committer, self._world)
 
     def __repr__(self) -> str:

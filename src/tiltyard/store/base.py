@@ -138,6 +138,14 @@ class Store(Protocol):
         On a disk neither durable nor atomic, so only for what is never written twice.
         """
 
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        """Give objects other keys, whatever was there; a missing one is fine. One request each, and
+        bulk requests.
+
+        Only for keys whose bytes nobody else decides. An object is whole under its new key before
+        it goes from the old one, as durable as it was, and counts as written now.
+        """
+
     def delete(self, key: str) -> None:
         """Remove an object; a missing one is fine. One request."""
 

@@ -161,6 +161,23 @@ class CloudStore:
             for _ in pool.map(self.put, bodies.keys(), bodies.values()):
                 pass
 
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        if len(moves) == 1:
+            copied = [self._copy(*next(iter(moves.items())))]
+        else:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                copied = [*pool.map(self._copy, moves.keys(), moves.values())]
+        self.delete_many(key for key, there in zip(moves, copied, strict=True) if there)
+
+    def _copy(self, old: str, new: str) -> bool:
+        """Whether there was something to copy."""
+        source, target = self._path(old), self._path(new)
+        try:
+            self._reading(lambda: obstore.copy(self._store, source, target), "copy", old)
+        except NotThere:
+            return False
+        return True
+
     def delete(self, key: str) -> None:
         with suppress(NotThere):
             self._reading(lambda: obstore.delete(self._store, self._path(key)), "delete", key)

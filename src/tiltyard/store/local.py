@@ -63,7 +63,7 @@ class LocalStore:
 
     def get(self, key: str, known: Tag | None = None) -> Blob:
         try:
-            with open(self._path(key), "rb") as file:
+            with open(self._path(key), "rb", buffering=0) as file:
                 body = file.read()
         except OSError as error:
             raise self._explain(error, "read", key) from error
@@ -162,6 +162,12 @@ class LocalStore:
         for key, body in bodies.items():
             self._jot_down(key, body)
 
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        for old, new in moves.items():
+            self._move(old, new)
+            if os.path.dirname(old) != os.path.dirname(new):
+                self._prune(old)
+
     def delete(self, key: str) -> None:
         # Under the lock, or a swap that has just compared would bring the object back.
         path = self._path(key)
@@ -215,6 +221,22 @@ class LocalStore:
             except OSError as error:
                 raise self._refused(error, key) from error
         raise self._keeps_disappearing(key)
+
+    def _move(self, old: str, new: str) -> None:
+        path = self._path(old)
+        for _ in range(_TRIES):
+            try:
+                os.utime(path)
+                os.replace(path, self._path(new))
+                return
+            except FileNotFoundError:
+                if not os.path.lexists(path):
+                    return
+                with suppress(FileNotFoundError):
+                    os.makedirs(os.path.dirname(self._path(new)), exist_ok=True)
+            except OSError as error:
+                raise self._refused(error, new) from error
+        raise self._keeps_disappearing(new)
 
     @contextmanager
     def _written(self, key: str, body: bytes, *, durable: bool = True) -> Iterator[str]:

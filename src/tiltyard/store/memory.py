@@ -85,6 +85,13 @@ class MemoryStore:
         for key, body in bodies.items():
             self.put(key, body)
 
+    def move_many(self, moves: Mapping[str, str]) -> None:
+        for old, new in moves.items():
+            with self._lock:
+                if old in self._objects:
+                    self._write(new, self._objects[old][0])
+                    del self._objects[old]
+
     def delete(self, key: str) -> None:
         with self._lock:
             self._objects.pop(key, None)

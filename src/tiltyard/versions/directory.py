@@ -62,7 +62,8 @@ class DirectoryVersions(Collecting):
         base, _ = transaction_of(body, new.staged)
         try:
             before = self._guard_base(seat.table, new.branch, base)
-            if seat.is_marked and base:
+            if seat.is_marked:
+                self._guard_floor(new, location, base, seat.floor)
                 self._guard_directory(new, location, base)
         except ConcurrentModificationError:
             self.refusals.note(location, new.version)
@@ -108,19 +109,33 @@ class DirectoryVersions(Collecting):
         with the number of the version that it is based on.
         """
         before = new.version - 1
-        if base == new.version and new.branch is not None:
+        if not base or (base == new.version and new.branch is not None):
             return
         if base <= before:
             with suppress(NotThere):
                 self._store.head(version_files.key_of(location, before, new.naming))
                 return
-            if any(each.version >= before for each in self._newest(location)):
+            newest = max((each.version for each in self._newest(location)), default=0)
+            if newest in (before, new.version):
                 return  # named the other way, or the number is taken, perhaps by this very writer
-        raise ConcurrentModificationError(
-            f"version {new.version} of table {names.display(new.table)} can't be based on {base}: "
-            f"that was of another table, which lay at the same place",
-            hint="open the table anew and do it again",
-        )
+            if newest > new.version and self._is_there(location, new):
+                return
+        raise _of_another(new, base)
+
+    def _guard_floor(self, new: NewVersion, location: str, base: int, floor: int) -> None:
+        """What a purged table has reached nobody builds on, and its numbers are not given again.
+
+        No request, unless somebody tries. Where others put a table, versions may begin again.
+        """
+        if floor and base <= floor and any(each.version > floor for each in self._newest(location)):
+            raise _of_another(new, base)
+
+    def _is_there(self, location: str, new: NewVersion) -> bool:
+        try:
+            self._store.head(version_files.key_of(location, new.version, new.naming))
+        except NotThere:
+            return False
+        return True
 
     def _guard_number(
         self, boundary: Boundary, before: Mark, version: int, key: str, body: bytes
@@ -173,6 +188,14 @@ class DirectoryVersions(Collecting):
         """Guard C: a table that was dropped meanwhile was not written to. One request."""
         if not self._holds(seat, branch):
             raise _replaced(seat.table.id)
+
+
+def _of_another(new: NewVersion, base: int) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"version {new.version} of table {names.display(new.table)} can't be based on {base}: "
+        f"that was of another table, which lay at the same place",
+        hint="open the table anew and do it again",
+    )
 
 
 def _replaced(table: TableId) -> ConcurrentModificationError:

@@ -1,9 +1,7 @@
 """Versions as rows of the manifest: one commit of it decides, for any number of tables at once.
 
 Lance stages a manifest, the commit adds the row that names it, and only then is it copied to where
-Lance keeps versions. The row tells both places, so whoever finds the staged file still there copies
-it: the bytes are the row's, however often and by whomever they are written. Once the staged file is
-gone the copy is complete.
+Lance keeps versions: see `copying`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,8 @@ from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest import edits, versions
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.group import Then
 from tiltyard.catalog.manifest.rows import STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
@@ -24,37 +23,23 @@ from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
-    PermissionDeniedError,
     TableVersionNotFoundError,
-    TiltyardError,
     UnsupportedOperationError,
     VersionBehindBoundaryError,
 )
 from tiltyard.names import TableId
-from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.boundary import REJECTED
 from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.copying import Copying
 from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.references import referred
-from tiltyard.versions.refusals import Refusals
 from tiltyard.versions.staged import read_staged, restored_by, transaction_of
-from tiltyard.world import World
 
 log = logging.getLogger(__name__)
 
-# How many copies a process remembers to be complete.
-REMEMBERED = 100_000
 
-
-class ManagedVersions:
+class ManagedVersions(Copying):
     """Publishes, lists, hides and deletes versions that are rows."""
-
-    def __init__(self, store: Store, world: World, manifest: ManifestCatalog) -> None:
-        self._store = store
-        self._world = world
-        self._manifest = manifest
-        self._complete: dict[str, None] = {}
-        self.refusals = Refusals(world)
 
     # -- writing
 
@@ -62,72 +47,36 @@ class ManagedVersions:
         """Publish staged manifests as versions: all of them in one commit, or none.
 
         One request a version to read it, one to look and three to commit, shared with whoever else
-        commits, and then three a version to copy it, to look once more and to tidy up.
+        commits; then one a version to copy it, and one to look once more and one to tidy up, which
+        are shared, too.
         """
         self._store.require_conditions()
         proposed = [self._proposal(each) for each in wanted]
-        bodies = {each.file.key: body for each, body in proposed}
-        commit = edits.all_of([versions.add(each) for each, _ in proposed])
+        commit = edits.all_of([versions.add(each) for each in proposed])
         try:
-            rows: list[Row] = self._manifest.submit(commit).answer
+            return self._commit(commit, proposed)
         except ConcurrentModificationError as refusal:
-            for each, _ in proposed:
+            for each in proposed:
                 self.refusals.note(each.location, each.file.version)
             if isinstance(refusal, VersionBehindBoundaryError):
                 REJECTED.add()
                 log.warning("a commit was refused: %s", refusal)
             raise
-        return [
-            self._finished(each, row, bodies[each.file.key])
-            for (each, _), row in zip(proposed, rows, strict=True)
-        ]
 
-    def _proposal(self, new: NewVersion) -> tuple[Proposal, bytes]:
+    def _commit(self, edit: Edit, proposed: Sequence[Proposal]) -> list[VersionFile]:
+        created: list[VersionFile] = self._manifest.submit(
+            edit, Then(self._finish, proposed)
+        ).answer
+        return created
+
+    def _proposal(self, new: NewVersion) -> Proposal:
         row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         base, transaction = transaction_of(body, new.staged)
         file = VersionFile(new.version, key, len(body), self._world.now_ms())
-        proposal = Proposal(
-            new.table, location, file, base, transaction, new.staged, restored_by(body)
-        )
-        return proposal, body
-
-    def _finished(self, wanted: Proposal, row: Row, body: bytes) -> VersionFile:
-        """Copy what is committed. Should this fail, whoever reads it does so."""
-        file = versions.file_of(wanted.file.version, row)
-        try:
-            if row.metadata[STAGED] == wanted.staged:
-                self._copy(row, file, body)
-            else:  # committed before, and the answer lost: those bytes count, be they the same
-                self._complete_one(row, file)
-                self._store.delete(wanted.staged)
-        except (TiltyardError, Outcome) as error:
-            log.warning("version %s is committed, but not copied yet: %s", file.key, error)
-            return replace(file, key=row.metadata[STAGED])
-        return file
-
-    def _copy(self, row: Row, file: VersionFile, body: bytes) -> None:
-        """Put the bytes of a version where Lance keeps it, and take the staged ones away.
-
-        If the version was deleted meanwhile, so is the copy. On a disk it lasts as Lance's own
-        files do, to which it refers: those are not flushed one by one either.
-        """
-        self._store.put(file.key, body, durable=False)
-        table, _, _ = row.object_id.rpartition(names.DELIMITER)
-        snapshot = self._manifest.read()
-        owner = snapshot.get(table)
-        is_here = owner is not None and file.key.startswith(f"{owner.location}/")
-        if is_here and snapshot.version_row(table, file.version) is None:
-            self._store.delete(file.key)
-        self._store.delete(row.metadata[STAGED])
-        self._remember(file.key)
-
-    def _remember(self, key: str) -> None:
-        if len(self._complete) >= REMEMBERED:
-            self._complete.clear()
-        self._complete[key] = None
+        return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
 
     # -- reading
 
@@ -166,43 +115,6 @@ class ManagedVersions:
         if not head and version is None:
             raise TableVersionNotFoundError(f"table {names.display(table)} has no version yet")
         raise versions.missing(table, number, None if row is None else row.metadata)
-
-    def ready(self, number: int, row: Row) -> VersionFile:
-        """A version of which a row tells, copied to its place if that was left undone."""
-        file = versions.file_of(number, row)
-        if STAGED not in row.metadata or file.key in self._complete:
-            return file
-        try:
-            self._complete_one(row, file)
-        except PermissionDeniedError:  # a reader that may not write gets what there is
-            return replace(file, key=row.metadata[STAGED])
-        return file
-
-    def _complete_one(self, row: Row, file: VersionFile) -> None:
-        try:
-            body = self._store.get(row.metadata[STAGED]).body
-        except NotThere:  # it goes after the copy is made
-            self._remember(file.key)
-            return
-        log.info("version %s was committed, but not copied: copying it", file.key)
-        self._copy(row, file, body)
-
-    def _complete_all(self, location: str, found: Sequence[tuple[int, Row]]) -> None:
-        """Copy whatever of many versions was left undone; one listing shows that."""
-        unsure = [
-            (number, row)
-            for number, row in found
-            if STAGED in row.metadata and versions.file_of(number, row).key not in self._complete
-        ]
-        if not unsure:
-            return
-        listed = self._store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects
-        left = {each.key for each in listed}
-        for number, row in unsure:
-            if row.metadata[STAGED] in left:
-                self.ready(number, row)
-            else:
-                self._remember(versions.file_of(number, row).key)
 
     # -- deleting and hiding
 

@@ -31,10 +31,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A table as the catalog knows it now, and the state of the marker where one decides."""
+    """A table as the catalog knows it now, and the state of the marker where one decides, and up to
+    where its numbers are those of earlier tables."""
 
     table: Table
     tag: Tag | None
+    floor: int = 0
 
     @property
     def is_marked(self) -> bool:
@@ -135,9 +137,9 @@ class Reading:
 
     def _seat(self, table: TableId) -> Seat:
         """The marker is read first: whoever changes the table after that is noticed."""
-        tag = marker.read(self._store, table[0]).tag if len(table) == 1 else None
+        present = marker.read(self._store, table[0]) if len(table) == 1 else None
         found = self._catalog.find(table)
-        return Seat(found, tag)
+        return Seat(found, present.tag, present.floor) if present else Seat(found, None)
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
         directory = f"{names.BOUNDARIES}/{branch_of(table.location, branch)}"

@@ -72,10 +72,14 @@ _LENGTH = struct.Struct("<I")
 _TRANSACTION_SECTION = 23
 _RESTORE = 106
 _RESTORED_VERSION = 1
+# How the field of a restore begins: what does not contain this is none.
+_RESTORE_KEY = bytes([(_RESTORE << 3 | 2) & 127 | 128, (_RESTORE << 3 | 2) >> 7])
 
 
 def restored_by(body: bytes) -> int | None:
     """The older version that a staged manifest brings back; None for every other change."""
+    if _RESTORE_KEY not in body:
+        return None
     try:
         start, _, _, magic = _FOOTER.unpack_from(body, len(body) - _FOOTER.size)
         if magic != b"LANC":

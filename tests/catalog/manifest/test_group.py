@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import lance
 import lance_namespace as api
@@ -13,7 +15,8 @@ import pytest
 import tiltyard
 from tiltyard.catalog.manifest import edits, group
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.group import Then
 from tiltyard.errors import (
     ConcurrentModificationError,
     NamespaceNotFoundError,
@@ -161,3 +164,125 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
     assert outcomes[1] is None or isinstance(outcomes[1], ConcurrentModificationError)
     _declare(catalog, "lake", "after")
     assert "after" in _tables(catalog)
+
+
+# -- what follows a commit
+
+
+def _adding(manifest: ManifestCatalog, name: str) -> Edit:
+    return edits.add_table(as_row(manifest.place(("lake", name), {})))
+
+
+def test_what_follows_is_done_once_for_all_who_were_let_in(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+    _declare(catalog, "lake", "t07")
+    calls: list[list[str]] = []
+    told: dict[str, str] = {}
+
+    def work(wanted: Sequence[tuple[str, Any]]) -> list[str]:
+        calls.append([wish for wish, _ in wanted])
+        return [f"{wish} is there" for wish, _ in wanted]
+
+    def add(name: str) -> None:
+        told[name] = manifest.submit(_adding(manifest, name), Then(work, name)).answer
+
+    names = [f"t{at:02}" for at in range(16)]
+    outcomes = _at_once(*(partial(add, name) for name in names))
+
+    assert [type(each) for each in outcomes if each] == [TableAlreadyExistsError]
+    assert told == {name: f"{name} is there" for name in names if name != "t07"}
+    assert sorted(name for call in calls for name in call) == sorted(told)
+    assert len(calls) < 15
+
+
+def test_who_wants_what_fails_hears_of_it_and_the_others_do_not(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+
+    def work(wanted: Sequence[tuple[str, Any]]) -> list[str]:
+        raise ThrottlingError("too much follows")
+
+    outcomes = _at_once(
+        lambda: manifest.submit(_adding(manifest, "one"), Then(work, "one")),
+        lambda: _declare(catalog, "lake", "two"),
+    )
+
+    assert [type(each) for each in outcomes] == [ThrottlingError, type(None)]
+    assert _tables(catalog) == ["one", "two"]
+
+
+def test_the_next_group_commits_while_the_last_is_finished(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+    begun, others_done = threading.Event(), threading.Event()
+
+    def work(wanted: Sequence[tuple[str, Any]]) -> list[bool]:
+        begun.set()
+        return [others_done.wait(30)]
+
+    def follow() -> None:
+        begun.wait(30)
+        _declare(catalog, "lake", "two")
+        others_done.set()
+
+    found: list[Any] = []
+    outcomes = _at_once(
+        lambda: found.append(manifest.submit(_adding(manifest, "one"), Then(work, "one")).answer),
+        follow,
+    )
+
+    assert outcomes == [None, None]
+    assert found == [True]
+
+
+def test_an_interruption_of_what_follows_is_told_to_all(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+
+    def work(wanted: Sequence[tuple[str, Any]]) -> list[str]:
+        raise KeyboardInterrupt
+
+    def add(name: str) -> None:
+        manifest.submit(_adding(manifest, name), Then(work, name))
+
+    outcomes = _at_once(*(partial(add, f"t{at}") for at in range(8)))
+
+    assert {type(each) for each in outcomes} <= {KeyboardInterrupt, ConcurrentModificationError}
+    assert KeyboardInterrupt in {type(each) for each in outcomes}
+    _declare(catalog, "lake", "after")
+    assert len(_tables(catalog)) == 9
+
+
+def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
+    catalog: tiltyard.DirectoryNamespace,
+) -> None:
+    manifest = _manifest(catalog)
+    queue = manifest._committer._queue
+
+    def leading(_: Draft) -> Change:
+        while len(queue) < 2:
+            threading.Event().wait(0.001)
+        return Change()
+
+    def interrupted(wanted: Sequence[tuple[str, Any]]) -> list[str]:
+        raise KeyboardInterrupt
+
+    def add(name: str, work: Any) -> str:
+        while not manifest._committer._has_leader or (name == "second" and not queue):
+            threading.Event().wait(0.001)
+        return str(manifest.submit(_adding(manifest, name), Then(work, name)).answer)
+
+    outcomes = _at_once(
+        lambda: manifest.submit(leading),
+        lambda: add("first", interrupted),
+        lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
+    )
+
+    kinds = [type(each) for each in outcomes]
+    assert kinds == [type(None), KeyboardInterrupt, ConcurrentModificationError]
+    assert _tables(catalog) == ["first", "second"]

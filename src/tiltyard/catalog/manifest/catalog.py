@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -22,7 +23,7 @@ from tiltyard.catalog.base import (
 )
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.draft import Change, Edit
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.group import Committer, Then
 from tiltyard.catalog.manifest.rows import (
     ARRIVING,
     DELETED,
@@ -278,12 +279,17 @@ class ManifestCatalog:
             self.submit(publish, reservations)
         return placed
 
-    def reservations(self, tables: Sequence[Table]) -> dict[str, bytes]:
+    def reservations(self, tables: Sequence[Table]) -> Then:
         """Something in directories that are ours already: for people, and for old clients."""
-        return {
+        bodies = {
             f"{each.location}/{names.RESERVATION}": marker.reservation_body(self._world)
             for each in tables
         }
+        return Then(self._put_all, bodies)
+
+    def _put_all(self, wanted: Sequence[tuple[Mapping[str, bytes], Any]]) -> Sequence[Any]:
+        self._store.put_many({key: body for bodies, _ in wanted for key, body in bodies.items()})
+        return [answer for _, answer in wanted]
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
@@ -346,8 +352,8 @@ class ManifestCatalog:
             self.without_left_over(self.read(), tables)
             return self.submit(edit)
 
-    def submit(self, edit: Edit, then: Mapping[str, bytes] | None = None) -> Change:
-        """Commit an edit; `then` are objects to write once it is."""
+    def submit(self, edit: Edit, then: Then | None = None) -> Change:
+        """Commit an edit, and do `then` what is to follow."""
         self.require_conditions()
         return self._committer.submit(edit, then)
 

@@ -39,6 +39,9 @@ from tiltyard.names import (
 
 PartKey = tuple[str, ...]
 
+# How many rows a snapshot keeps as they are handed out.
+REMEMBERED = 1_000
+
 
 def part_key(fragment: FragmentMetadata) -> PartKey:
     """What makes two fragments the same: their files. Ids are given anew by every commit."""
@@ -188,6 +191,7 @@ class Snapshot:
         self.version = version
         self.managed = managed
         self.parts = tuple(parts)
+        self._rows: dict[str, Row] = {}
         self._children: dict[str, Children] = {}
         self._tables: list[str] | None = None
         self._unusual: dict[str, str] | None = None
@@ -199,11 +203,21 @@ class Snapshot:
         return sum(map(len, self.parts))
 
     def get(self, wanted: str) -> Row | None:
+        known = self._rows.get(wanted)
+        if known is not None:
+            return known
         for part in self.parts:
             at = part.find(wanted)
             if at is not None:
-                return part.row(at)
+                return self._remembered(part.row(at))
         return None
+
+    def _remembered(self, row: Row) -> Row:
+        """A commit asks for the row of its table again and again."""
+        if len(self._rows) >= REMEMBERED:
+            self._rows.clear()
+        self._rows[row.object_id] = row
+        return row
 
     def children(self, namespace: NamespaceId) -> Children:
         prefix = _prefix(namespace)
@@ -228,6 +242,9 @@ class Snapshot:
     def version_numbers(self, table: str) -> set[int]:
         """The versions that are rows, of the table with this id."""
         return {number for part in self.parts for number in part.versions(table)}
+
+    def has_version(self, table: str, number: int) -> bool:
+        return any(number in part.versions(table) for part in self.parts)
 
     def version_row(self, table: str, number: int) -> Row | None:
         for part in self.parts:

@@ -84,6 +84,15 @@ def row_of(table: str, file: VersionFile, **metadata: str) -> Row:
     return Row(f"{table}{DELIMITER}{file.version}", TABLE_VERSION, None, {**about, **metadata})
 
 
+def owner_of(row: Row) -> str:
+    """The id of the table that a version belongs to."""
+    return row.object_id.rpartition(DELIMITER)[0]
+
+
+def number_of(row: Row) -> int:
+    return int(row.object_id.rpartition(DELIMITER)[2])
+
+
 def is_hidden(row: Row) -> bool:
     return HIDDEN_AT in row.metadata
 
