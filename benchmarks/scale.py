@@ -260,9 +260,9 @@ def estimate(
 # ---------------------------------------------------------------- showing
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, reckon, print."""
-    given = _assumptions(arguments)
+def main(given: Assumptions | None = None, *, quick: bool = False) -> int:
+    """Measure, reckon, print. It is small as it is, so `quick` changes nothing."""
+    given = given or Assumptions()
     with ministack() as server, FaultProxy(server.endpoint) as proxy:
         measured = _Bench(server, proxy).measured()
     table = _columns("Measured, for one", "operation", "reads", "writes", "bytes", "ms of a core")
@@ -290,13 +290,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _assumptions(arguments: Sequence[str] | None) -> Assumptions:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="the same: it is small as it is")
     for each in fields(Assumptions):
         kind = type(each.default)
         parser.add_argument(f"--{each.name.replace('_', '-')}", type=kind, default=each.default)
-    given = vars(parser.parse_args(arguments))
-    del given["quick"]
-    return Assumptions(**given)
+    return Assumptions(**vars(parser.parse_args(arguments)))
 
 
 def _columns(title: str, *names: str) -> Table:
@@ -315,4 +312,4 @@ def _time(hours: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(_assumptions(sys.argv[1:])))
