@@ -102,7 +102,7 @@ def candidate(location: str, entry: Entry) -> Candidate | None:
 
 def is_noted(found: Candidate, noted: Collection[str]) -> bool:
     """Whether a write that is under way has noted a file."""
-    return any(part in noted for part in found.parts)
+    return bool(noted) and any(part in noted for part in found.parts)
 
 
 def state_of(entry: Entry) -> str:
