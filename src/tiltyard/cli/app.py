@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tiltyard.cli import (
+    cleanup,
     config,
     data,
     failures,
@@ -58,7 +59,7 @@ verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
-verb(app, "cleanup")(maintenance.cleanup)
+verb(app, "cleanup")(cleanup.cleanup)
 verb(app, "sql")(sql.sql)
 data.add_to(table.app)
 lives.add_to(table.app)
