@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import lance
 import pytest
 
+from tests.behaviours.calls import create
 from tests.maintenance.batch import (
     AFTER,
     BEFORE,
@@ -15,10 +17,11 @@ from tests.maintenance.batch import (
     cut_off,
     recovered,
 )
-from tiltyard import TiltyardError
+from tiltyard import DirectoryNamespace, TiltyardError
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.maintenance.recovery import Resolution
 from tiltyard.maintenance.sidecars import Kind, State
+from tiltyard.tables import fragments
 
 
 def test_the_first_write_of_a_client_ends_what_is_old(
@@ -45,6 +48,43 @@ def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
     catalog._recovery.require_uncovered([("b",)], but=mine)
     fresh.open().recover(older_than=0)
     catalog._open_to_change(catalog._catalog.find(("b",)))
+
+
+def _create(catalog: DirectoryNamespace) -> None:
+    create(catalog, "b", mode="overwrite")
+
+
+def _write_in_halves(catalog: DirectoryNamespace) -> None:
+    pending = catalog.begin_write(["b"], "append")
+    catalog.finish_write(pending, fragments.write(pending, NEW.to_reader()), NEW.schema)
+
+
+@pytest.mark.parametrize("write", [_create, _write_in_halves])
+def test_every_way_to_write_keeps_off_and_goes_on_after_it(
+    fresh: Lake, write: Callable[[DirectoryNamespace], None]
+) -> None:
+    cut_off(fresh, 1)
+    catalog = fresh.open()
+    with pytest.raises(ConcurrentModificationError, match="has not ended"):
+        write(catalog)
+    assert fresh.rows() == [AFTER, BEFORE, BEFORE]
+    fresh.open().recover(older_than=0)
+    write(catalog)
+    rows = fresh.rows()
+    assert (rows[0], rows[2]) == (AFTER, AFTER)
+    assert rows[1] == (BEFORE if write is _create else AFTER + 1)
+
+
+def test_the_second_half_of_a_write_keeps_off_too(fresh: Lake) -> None:
+    pending = fresh.open().begin_write(["b"], "append")
+    written = fragments.write(pending, NEW.to_reader())
+    cut_off(fresh, 1)
+    catalog = fresh.open()
+    with pytest.raises(ConcurrentModificationError, match="has not ended"):
+        catalog.finish_write(pending, written, NEW.schema)
+    fresh.open().recover(older_than=0)
+    catalog.finish_write(pending, written, NEW.schema)
+    assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
 
 
 def test_versions_that_a_recovery_may_need_are_told(fresh: Lake) -> None:
@@ -77,8 +117,10 @@ def test_whoever_does_not_want_that_can_say_so(fresh: Lake) -> None:
 
 def test_the_look_before_a_write_is_one_request_for_each_client(fresh: Lake) -> None:
     catalog, store = fresh.open_faulty()
-    for _ in range(3):
+    for number in range(3):
         catalog._open_to_change(catalog._catalog.find(("a",)))
+        create(catalog, f"new {number}")
+        _write_in_halves(catalog)
     assert store.count("*", "__recovery*") == 1
 
 
