@@ -147,8 +147,6 @@ class Story:
             case "write to branch" if model.branches:
                 branch = self._open(model.branches[number % len(model.branches)])
                 branch.insert(rows(*self._new(1)))
-                if number % 3 == 0:
-                    branch.optimize.compact_files()
             case "restore":
                 operation = lance.LanceOperation.Restore(chosen)
                 lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
