@@ -24,6 +24,7 @@ from tests.behaviours.calls import (
     tables,
 )
 from tests.behaviours.modes import MANAGED, MANAGED_COMPATIBILITY, MODES, Mode
+from tests.maintenance.batch import Lake
 from tests.maintenance.doctoring import ROOT, found, later, with_both, with_rows
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest import edits
@@ -210,3 +211,27 @@ def test_a_marker_that_is_not_understood(both: DirectoryNamespace, tmp_path: Pat
     file = tmp_path / ROOT / "people.deleted"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 9}).ljust(256))
     assert ("error", "unreadable marker", "people") in found(both)
+
+
+REQUESTS_A_TABLE = {"directory": 7, "manifest": 4, "managed": 8, "both": 9}
+PROPERTIES = {
+    "directory": {"manifest_enabled": False},
+    "manifest": {"dir_listing_enabled": False},
+    "managed": {"dir_listing_enabled": False},
+    "both": {},
+}
+
+
+@pytest.mark.parametrize("mode", PROPERTIES)
+def test_a_look_costs_as_many_requests_as_the_page_says(mode: str, tmp_path: Path) -> None:
+    room = Lake(tmp_path / ROOT, PROPERTIES[mode], [])
+    counts = []
+    if mode == "managed":
+        room.open().manage_versions()
+    for name in ("a", "b", "c"):
+        create(room.open(), name)
+        opened, store = room.open_faulty()
+        before = len(store.requests)
+        assert opened.doctor() == []
+        counts.append(len(store.requests) - before)
+    assert counts[2] - counts[1] == counts[1] - counts[0] == REQUESTS_A_TABLE[mode]

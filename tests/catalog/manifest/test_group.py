@@ -15,8 +15,8 @@ from tiltyard.catalog.manifest import edits, group
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.errors import (
-    ConcurrentModificationError,
     NamespaceNotFoundError,
+    ServiceUnavailableError,
     TableAlreadyExistsError,
     ThrottlingError,
 )
@@ -158,6 +158,6 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
     outcomes = _at_once(lambda: manifest.submit(interrupted), follow)
 
     assert isinstance(outcomes[0], KeyboardInterrupt)
-    assert outcomes[1] is None or isinstance(outcomes[1], ConcurrentModificationError)
+    assert outcomes[1] is None or isinstance(outcomes[1], ServiceUnavailableError)
     _declare(catalog, "lake", "after")
     assert "after" in _tables(catalog)
