@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import tiltyard as package
+from tests.behaviours.calls import create
 from tests.cli.conftest import Tiltyard
-from tests.maintenance.catalogs import Clock, fragments, scattered
+from tests.maintenance.catalogs import Clock, fragments, rows, scattered, to_change
+from tests.maintenance.test_manifest import grow_old, scatter
 from tiltyard import DirectoryNamespace
 from tiltyard.world import WORLD, World
 
@@ -66,6 +68,66 @@ def test_one_broken_table_is_a_run_that_failed_in_part(
     assert "1 failed" in ended.err
     assert "plants" in ended.out
     assert tiltyard("optimize", "plants").status == 1
+
+
+@pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_a_fragment_that_can_not_be_read_stops_only_its_own_table(
+    clock: Clock, tiltyard: Tiltyard, tmp_path: Path, count: int
+) -> None:
+    catalog = package.connect(tmp_path / "lake", manifest_enabled=False)
+    every = [f"t{number:02}" for number in range(count)]
+    for name in every:
+        scattered(catalog, name, 5)
+    broken, *others = every
+    min((tmp_path / "lake" / f"{broken}.lance" / "data").iterdir()).write_bytes(b"rubbish")
+    ended = tiltyard("optimize", "--all", "-o", "json")
+    assert ended.status == 3
+    found = {row["table"]: row for row in json.loads(ended.out)}
+    assert [name for name, row in found.items() if row["error"]] == [broken]
+    assert {name for name, row in found.items() if row["files_after"] == 1} == set(others)
+    assert [fragments(catalog, name) for name in others] == [1] * len(others)
+
+    manifests = (tmp_path / "lake" / f"{broken}.lance" / "_versions").glob("*.manifest")
+    min(manifests).write_bytes(b"rubbish")
+    clock.pass_days(8)
+    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", "--yes", "-o", "json")
+    assert ended.status == 3
+    found = {row["table"]: row for row in json.loads(ended.out)}
+    assert [name for name, row in found.items() if row["error"]] == [broken]
+    assert [found[name]["versions_removed"] for name in others] == [3] * len(others)
+
+
+def test_the_catalog_itself_is_optimized(tiltyard: Tiltyard, tmp_path: Path) -> None:
+    mode = ("--mode", "manifest")
+    catalog = package.connect(tmp_path / "lake", dir_listing_enabled=False)
+    for name in ("people", "plants", "stones"):
+        create(catalog, name)
+    scatter(tmp_path / "lake")
+    grow_old(catalog, tmp_path / "lake", 8, but=3)
+    ended = tiltyard(*mode, "optimize", "--catalog")
+    assert ended.status == 0, ended.err
+    assert "fragments became 1; removed" in ended.err
+    again = tiltyard(*mode, "optimize", "--catalog", "-o", "json")
+    row = json.loads(again.out)
+    assert (row["committed"], row["versions_removed"], row["fragments_after"]) == (False, 0, 1)
+    assert tiltyard(*mode, "optimize", "--catalog").err == "There was nothing to join.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--catalog", "--all"),
+        ("--catalog", "people"),
+        ("--catalog", "--target-rows", "9"),
+        ("people", "--min-age", "7d"),
+        ("--catalog", "--min-age", "soon"),
+    ],
+    ids=" ".join,
+)
+def test_what_does_not_go_with_the_catalog_is_refused(
+    tiltyard: Tiltyard, lake: DirectoryNamespace, words: tuple[str, ...]
+) -> None:
+    assert tiltyard("optimize", *words).status == 2
 
 
 def test_tables_have_to_be_named_or_all_be_meant(
@@ -150,3 +212,20 @@ def test_scripts_get_a_row_for_each_table(
     assert (people["table"], people["versions_removed"], people["error"]) == ("people", 3, None)
     assert (plants["table"], plants["versions_removed"]) == ("plants", 0)
     assert plants["error"]
+
+
+def test_versions_of_branches_go_only_if_they_are_meant(
+    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
+    branch = to_change(lake, "people").create_branch("dev")
+    for number in range(5):
+        branch.insert(rows(number))
+    clock.pass_days(8)
+    asked = ("cleanup", "people", "--keep", "4")
+    spared = tiltyard(*asked)
+    assert "old versions of branches: 2 on 'dev'" in spared.out
+    assert "Would remove 2 versions" in spared.err
+    meant = tiltyard(*asked, "--branches", "--apply", "--yes")
+    assert meant.status == 0, meant.err
+    assert "Removed 4 versions" in meant.err
+    assert to_change(lake, "people").checkout_version(("dev", None)).count_rows() == 65

@@ -7,7 +7,7 @@ under the name that a writer stages them by.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from uuid import uuid4
 
 import lance
 import pyarrow as pa
+import pytest
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create
-from tests.kit.stores import FaultyStore
+from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
+from tiltyard.maintenance.recovery import Recovered
 from tiltyard.namespace import rooms
 from tiltyard.store import open_store
 from tiltyard.versions.directory import NewVersion
@@ -69,6 +71,9 @@ class Lake:
         return str(self.root / self.open()._catalog.find((name,)).location)
 
 
+Tries = Callable[[], Lake]
+
+
 def lake(root: Path, *, manage: bool = False, **properties: Any) -> Lake:
     """Three tables, each with a version staged; with `manage` their versions are rows."""
     catalog = tiltyard.connect(root, **properties)
@@ -94,3 +99,34 @@ def stage(root: Path, location: str, name: str) -> NewVersion:
                 shutil.copy(each, original / folder)
     shutil.rmtree(copy)
     return NewVersion((name,), version, staged)
+
+
+# -- cut off, and ended
+
+
+def cut_off(tried: Lake, landed: int) -> None:
+    """A batch of which so many versions have landed, and whose owner died then."""
+    catalog, store = tried.open_faulty()
+    store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
+    with pytest.raises(Crash):
+        catalog._batches.create_all(tried.wanted)
+
+
+def recovered(tried: Lake) -> list[Recovered]:
+    """One pass, by a process that comes after the crash; a second one must find nothing."""
+    report = tried.open().recover(older_than=0)
+    assert all(each.outcome.is_final for each in report), report
+    again = tried.open()
+    assert again.recover(older_than=0) == []
+    assert again._recovery.sidecars.keys() == []
+    return report
+
+
+def is_usable(tried: Lake) -> None:
+    """Every table can be written to and read as if nothing had happened."""
+    before = tried.rows()
+    catalog = tried.open()
+    for name in TABLES:
+        with catalog._changing(catalog._catalog.find((name,))) as dataset:
+            dataset.insert(NEW)
+    assert tried.rows() == [each + 1 for each in before]

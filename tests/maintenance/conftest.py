@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tiltyard
+from tests.maintenance.batch import Lake, Tries, lake
 from tests.maintenance.catalogs import KINDS, Clock, Kind
 from tiltyard import DirectoryNamespace
 from tiltyard.world import WORLD, World
@@ -42,3 +44,28 @@ def reopen(kind: Kind, tmp_path: Path, clock: Clock) -> Callable[[], DirectoryNa
 @pytest.fixture
 def catalog(reopen: Callable[[], DirectoryNamespace]) -> DirectoryNamespace:
     return reopen()
+
+
+# -- batches
+
+KEEPING: dict[str, dict[str, Any]] = {
+    "directory": {"manifest_enabled": False},
+    "manifest": {"dir_listing_enabled": False},
+}
+
+
+@pytest.fixture(scope="module", params=KEEPING.values(), ids=KEEPING)
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return lake(tmp_path_factory.mktemp("template") / "lake", **request.param)
+
+
+@pytest.fixture
+def fresh(template: Lake, tmp_path: Path) -> Lake:
+    return template.copy(tmp_path / "lake")
+
+
+@pytest.fixture
+def another(template: Lake, tmp_path: Path) -> Tries:
+    """A catalog for one more try."""
+    count = iter(range(10_000))
+    return lambda: template.copy(tmp_path / f"lake {next(count)}")

@@ -1,14 +1,9 @@
-"""The doctor finds each thing that is amiss, by its name, and nothing on a healthy catalog."""
+"""The doctor finds what is amiss with names and places, and nothing on a healthy catalog."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -29,16 +24,12 @@ from tests.behaviours.calls import (
     tables,
 )
 from tests.behaviours.modes import MANAGED, MANAGED_COMPATIBILITY, MODES, Mode
-from tests.behaviours.trash import clocks_ahead
-from tests.kit.stores import Crash, Fault
-from tests.maintenance.batch import Lake, lake
+from tests.maintenance.batch import Lake
+from tests.maintenance.doctoring import ROOT, found, later, with_both, with_rows
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog import marker
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import as_row
 from tiltyard.maintenance.findings import Severity
-
-ROOT = "lake"
 
 
 def connect(mode: Mode, tmp_path: Path) -> DirectoryNamespace:
@@ -46,20 +37,6 @@ def connect(mode: Mode, tmp_path: Path) -> DirectoryNamespace:
     if mode.manages_versions:
         opened.manage_versions()
     return opened
-
-
-def found(catalog: DirectoryNamespace) -> list[tuple[str, str, str]]:
-    return [(each.severity.value, each.what, each.where) for each in catalog.doctor()]
-
-
-def later(lake: Lake | DirectoryNamespace) -> DirectoryNamespace:
-    """A client that comes ten minutes after."""
-    with clocks_ahead(timedelta(minutes=10)):
-        return (
-            lake.open()
-            if isinstance(lake, Lake)
-            else tiltyard.connect(**lake._settings.as_properties())
-        )
 
 
 @pytest.mark.parametrize("mode", [*MODES, MANAGED, MANAGED_COMPATIBILITY], ids=str)
@@ -111,17 +88,12 @@ def _contents(root: Path) -> dict[str, int]:
 
 @pytest.fixture
 def rows(tmp_path: Path) -> DirectoryNamespace:
-    opened = tiltyard.connect(tmp_path / ROOT, dir_listing_enabled=False)
-    make_namespace(opened, "shop")
-    create(opened, "shop", "users")
-    return opened
+    return with_rows(tmp_path)
 
 
 @pytest.fixture
 def both(tmp_path: Path) -> DirectoryNamespace:
-    opened = tiltyard.connect(tmp_path / ROOT)
-    create(opened, "people")
-    return opened
+    return with_both(tmp_path)
 
 
 def _remove(root: Path) -> None:
@@ -241,185 +213,25 @@ def test_a_marker_that_is_not_understood(both: DirectoryNamespace, tmp_path: Pat
     assert ("error", "unreadable marker", "people") in found(both)
 
 
-# -- what is half done
+REQUESTS_A_TABLE = {"directory": 7, "manifest": 4, "managed": 8, "both": 9}
+PROPERTIES = {
+    "directory": {"manifest_enabled": False},
+    "manifest": {"dir_listing_enabled": False},
+    "managed": {"dir_listing_enabled": False},
+    "both": {},
+}
 
 
-def _crash(catalog: Lake, act: Callable[[DirectoryNamespace], object], **where: object) -> None:
-    opened, store = catalog.open_faulty()
-    store.plan(Fault.CRASH_BEFORE, **where)  # type: ignore[arg-type]
-    with pytest.raises(Crash):
-        act(opened)
-
-
-@pytest.fixture
-def room(both: DirectoryNamespace, tmp_path: Path) -> Lake:
-    return Lake(tmp_path / ROOT, {}, [])
-
-
-def test_a_create_that_was_cut_off(both: DirectoryNamespace, room: Lake) -> None:
-    drop(both, "people")
-    # Three swaps: the probe, and the two that show the table.
-    _crash(room, lambda it: create(it, "people"), verb="replace", key="people.deleted", after=1)
-    assert found(both) == []
-    after = later(room)
-    assert found(after) == [("warning", "unfinished create", "people")]
-    (only,) = after.recover()
-    assert (only.kind, only.outcome.value) == ("create", "rolled forward")
-    assert found(after) == []
-    assert after.open_table(["people"]).count_rows() == len(PEOPLE)
-
-
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_rename_that_was_cut_off(both: DirectoryNamespace, room: Lake, after: int) -> None:
-    """After the first swap of the marker no row has come; before the second it has."""
-    if after:
-        _crash(room, _rename, verb="replace", key="people.deleted", after=0)
-    else:
-        _crash(room, _rename, verb="put", key="people.lance/*")
-    visitor = later(room)
-    assert ("warning", "unfinished rename", "people") in found(visitor)
-    (only,) = visitor.recover()
-    assert (only.kind, only.outcome.is_final) == ("rename", True)
-    assert found(visitor) == []
-    name = "folk" if after else "people"
-    assert tables(visitor) == [name]
-    assert visitor.open_table([name]).count_rows() == len(PEOPLE)
-    assert visitor.recover() == []
-
-
-def _rename(catalog: DirectoryNamespace) -> None:
-    rename(catalog, "people", to="folk")
-
-
-def test_a_purge_that_was_cut_off(both: DirectoryNamespace, room: Lake) -> None:
-    drop(both, "people")
-    _crash(room, lambda it: it.purge_table(["people"]), verb="delete_many")
-    assert found(both) == [("warning", "unfinished purge", "people")]
-    both.purge_tables()
-    assert found(both) == []
-
-
-def test_what_is_due_in_the_trash(both: DirectoryNamespace) -> None:
-    drop(both, "people", ttl="1m")
-    assert found(both) == []
-    assert found(later(both)) == [("info", "trash due", "people")]
-
-
-def test_a_batch_that_was_cut_off(tmp_path: Path) -> None:
-    tried = lake(tmp_path / ROOT, manifest_enabled=False)
-    opened, store = tried.open_faulty()
-    store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=1)
-    with pytest.raises(Crash):
-        opened._batches.create_all(tried.wanted)
-    assert found(tried.open()) == []
-    (only,) = later(tried).doctor()
-    assert (only.severity, only.what) == (Severity.WARNING, "unfinished operation")
-    (file,) = (tried.root / "__recovery").iterdir()
-    file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 9}))
-    assert [each[:2] for each in found(tried.open())] == [("error", "unreadable sidecar")]
-
-
-# -- single tables
-
-
-@pytest.fixture
-def managed(tmp_path: Path) -> DirectoryNamespace:
-    opened = tiltyard.connect(tmp_path / ROOT, dir_listing_enabled=False)
-    opened.manage_versions()
-    create(opened, "people")
-    return opened
-
-
-def _past(catalog: DirectoryNamespace) -> lance.LanceDataset:
-    return lance.dataset(catalog._lance.uri(catalog._catalog.find(("people",)).location))
-
-
-def test_drift(managed: DirectoryNamespace) -> None:
-    with managed._changing(managed._catalog.find(("people",))) as dataset:
-        dataset.insert(PEOPLE)
-    _past(managed).optimize.compact_files()
-    assert found(managed) == [("info", "drift", "people")]
-    _past(managed).insert(PEOPLE)
-    assert found(managed) == [("error", "drift", "people")]
-    managed.repair_table(["people"], discard=True)
-    assert found(managed) == []
-
-
-def test_settings_that_delete_behind_our_back(both: DirectoryNamespace) -> None:
-    _past(both).update_config({"lance.auto_cleanup.interval": "20"})
-    assert found(both) == [("warning", "auto cleanup", "people")]
-    assert both.stop_auto_cleanup(["people"]) == ["lance.auto_cleanup.interval"]
-    assert both.stop_auto_cleanup(["people"]) == []
-    assert found(both) == []
-
-
-def test_commits_that_nobody_fenced(both: DirectoryNamespace, tmp_path: Path) -> None:
-    for _ in range(3):
-        _past(both).insert(PEOPLE)
-    versions = tmp_path / ROOT / "people.lance" / "_versions"
-    stale = {each.name: each.read_bytes() for each in versions.glob("*.manifest")}
-    both._versions.delete(("people",), [(1, 2)])
-    for name, body in stale.items():
-        (versions / name).write_bytes(body)
-    assert found(both) == [("info", "stale versions", "people")]
-    assert both.scrub_versions(["people"]) == [1, 2]
-    assert found(both) == []
-
-
-def test_a_branch_that_the_list_does_not_know(both: DirectoryNamespace) -> None:
-    table, dataset = both._catalog.find(("people",)), _past(both)
-    both._branches.create(table, "dev", dataset, lambda: _branch(dataset, "dev"))
-    _branch(dataset, "stray")
-    assert found(both) == [("warning", "orphaned branch", "people@stray")]
-
-
-def _branch(dataset: lance.LanceDataset, name: str) -> None:
-    dataset.create_branch(name)
-
-
-def test_many_versions_and_small_fragments(
-    both: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(4):
-        _past(both).insert(PEOPLE)
-    monkeypatch.setattr("tiltyard.maintenance.checkup.MANY_VERSIONS", 4)
-    monkeypatch.setattr("tiltyard.maintenance.checkup.MANY_FRAGMENTS", 4)
-    assert found(both) == [
-        ("info", "many versions", "people"),
-        ("info", "small fragments", "people"),
-    ]
-
-
-# -- around them
-
-
-def test_files_that_were_never_completed(both: DirectoryNamespace, tmp_path: Path) -> None:
-    stale = tmp_path / ROOT / ".tiltyard" / "staged" / "left"
-    stale.write_bytes(b"half")
-    assert found(both) == []
-    os.utime(stale, (time.time() - 3 * 86400,) * 2)
-    assert found(both) == [("info", "stale staged files", ".tiltyard/staged")]
-    os.utime(stale, (time.time() - 30 * 86400,) * 2)
-    both.remove_orphans(both.find_orphans())
-    assert found(both) == []
-
-
-def test_a_boundary_without_a_table(rows: DirectoryNamespace, tmp_path: Path) -> None:
-    left = tmp_path / ROOT / "__gc" / "0123abcd_shop$gone"
-    left.mkdir(parents=True)
-    (left / "versions.boundary").write_bytes(b"3")
-    assert [each[:2] for each in found(rows)] == [("info", "boundary without table")]
-
-
-def test_a_table_registered_elsewhere_is_healthy(rows: DirectoryNamespace, tmp_path: Path) -> None:
-    lance.write_dataset(PEOPLE, str(tmp_path / ROOT / "old" / "place"))
-    register(rows, "shop", "kept", at="old/place")
-    assert found(rows) == []
-
-
-def test_markers_of_tables_without_a_directory_are_fine(both: DirectoryNamespace) -> None:
-    drop(both, "people")
-    both.purge_table(["people"])
-    present = marker.read(both._store, "people")
-    assert replace(present, tag=None).hides
-    assert found(both) == []
+@pytest.mark.parametrize("mode", PROPERTIES)
+def test_a_look_costs_as_many_requests_as_the_page_says(mode: str, tmp_path: Path) -> None:
+    room = Lake(tmp_path / ROOT, PROPERTIES[mode], [])
+    counts = []
+    if mode == "managed":
+        room.open().manage_versions()
+    for name in ("a", "b", "c"):
+        create(room.open(), name)
+        opened, store = room.open_faulty()
+        before = len(store.requests)
+        assert opened.doctor() == []
+        counts.append(len(store.requests) - before)
+    assert counts[2] - counts[1] == counts[1] - counts[0] == REQUESTS_A_TABLE[mode]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.maintenance.catalogs import (
     to_version,
 )
 from tiltyard import DirectoryNamespace
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.world import WORLD, World
 
@@ -45,29 +47,23 @@ policies = st.builds(
     keep_versions=st.integers(1, 5),
     older_than=st.sampled_from([None, "1d", "3d"]),
     allow_below_recovery_floor=st.just(True),
-) | st.builds(CleanupPolicy, older_than=st.sampled_from(["1d", "3d"]))
+    branches=st.booleans(),
+) | st.builds(CleanupPolicy, older_than=st.sampled_from(["1d", "3d"]), branches=st.booleans())
 
 
 @dataclass
-class Model:
-    """What a table is, in plain words: versions with their rows and ages, tags, branches."""
+class Line:
+    """One branch in plain words: versions with their rows and ages."""
 
     versions: dict[int, Counter[int]] = field(default_factory=dict)
     made_ms: dict[int, int] = field(default_factory=dict)
-    tags: dict[str, int] = field(default_factory=dict)
-    bases: dict[str, int] = field(default_factory=dict)
-    branches: dict[str, Counter[int]] = field(default_factory=dict)
 
-    @property
-    def latest(self) -> int:
-        return max(self.versions)
-
-    def clean_up(self, policy: CleanupPolicy, now_ms: int, min_age_ms: int) -> set[int]:
+    def clean_up(
+        self, policy: CleanupPolicy, referred: Iterable[int], now_ms: int, min_age_ms: int
+    ) -> set[int]:
         """Forget what the policy lets go, and say what that was."""
-        newest = sorted(self.versions, reverse=True)[: policy.keep_versions or 1]
-        stay = {self.latest, *newest, *self.tags.values(), *self.bases.values()}
-        if policy.keep_versions is None:
-            stay = {self.latest, *self.tags.values(), *self.bases.values()}
+        newest = sorted(self.versions, reverse=True)
+        stay = {newest[0], *newest[: policy.keep_versions or 0], *referred}
         following = dict(pairwise(sorted(self.versions)))
         gone = {
             each
@@ -78,6 +74,33 @@ class Model:
         for each in gone:
             del self.versions[each]
         return gone
+
+
+@dataclass
+class Model:
+    """What a table is: its main branch (None) and the others, tags and where branches begin."""
+
+    lines: dict[str | None, Line] = field(default_factory=lambda: {None: Line()})
+    tags: dict[str, int] = field(default_factory=dict)
+    bases: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def branches(self) -> list[str]:
+        return sorted(each for each in self.lines if each is not None)
+
+    @property
+    def count(self) -> int:
+        return sum(len(each.versions) for each in self.lines.values())
+
+    def clean_up(self, policy: CleanupPolicy, now_ms: int, min_age_ms: int) -> int:
+        """Forget what the policy lets go, and say how many versions that were."""
+        referred = {*self.tags.values(), *self.bases.values()}
+        gone = self.lines[None].clean_up(policy, referred, now_ms, min_age_ms)
+        spared = [] if policy.branches else self.branches
+        others = [each for each in self.branches if each not in spared]
+        return len(gone) + sum(
+            len(self.lines[each].clean_up(policy, (), now_ms, min_age_ms)) for each in others
+        )
 
 
 class Story:
@@ -95,7 +118,7 @@ class Story:
 
     def step(self, verb: str, number: int) -> None:
         model, dataset = self.model, to_change(self.catalog, "t")
-        known = sorted(model.versions)
+        known = sorted(model.lines[None].versions)
         chosen = known[number % len(known)]
         match verb:
             case "append":
@@ -120,12 +143,10 @@ class Story:
             case "branch" if len(model.bases) < 2 and f"b{number}" not in model.bases:
                 dataset.create_branch(f"b{number}", chosen)
                 model.bases[f"b{number}"] = chosen
-                model.branches[f"b{number}"] = model.versions[chosen]
+                model.lines[f"b{number}"] = Line()
             case "write to branch" if model.branches:
-                name = sorted(model.branches)[number % len(model.branches)]
-                new = self._new(1)
-                self._branch(name).insert(rows(*new))
-                model.branches[name] = model.branches[name] + Counter(new)
+                branch = self._open(model.branches[number % len(model.branches)])
+                branch.insert(rows(*self._new(1)))
             case "restore":
                 operation = lance.LanceOperation.Restore(chosen)
                 lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
@@ -146,28 +167,31 @@ class Story:
         planned = self.catalog.cleanup_table(["t"], self.policy, dry_run=True)
         row = self.catalog.cleanup_table(["t"], self.policy)
         assert row == planned
-        assert row.versions_removed == len(gone)
-        assert row.versions_kept == len(self.model.versions)
+        assert row.versions_removed == gone
+        assert row.versions_kept == self.model.count
 
     def check(self) -> None:
         self._clean_up()
-        every = {each.version for each in self.catalog._versions.every(("t",))}
-        assert every == self.model.versions.keys()
         needed: set[str] = set()
-        for version, expected in self.model.versions.items():
-            dataset = to_version(self.catalog, "t", version)
-            assert ids(dataset) == expected, f"version {version}"
-            assert dataset.count_rows("id = 3") == expected[3], "by the index, if there is one"
-            needed |= _files(dataset)
-        for name, expected in self.model.branches.items():
-            assert ids(self._branch(name)) == expected, name
-            needed |= _files(self._branch(name))
+        for branch, line in self.model.lines.items():
+            assert {each.version for each in self._every(branch)} == line.versions.keys(), branch
+            for version, expected in line.versions.items():
+                dataset = self._open(branch, version)
+                assert ids(dataset) == expected, (branch, version)
+                assert dataset.count_rows("id = 3") == expected[3], "by the index, if there is one"
+                needed |= _files(dataset)
         location = self.catalog._catalog.find(("t",)).location
-        present = {each for each in files(self.root / location) if each.startswith("data/")}
-        assert present <= needed
+        present = {each for each in files(self.root / location) if "data/" in each}
+        assert {each.rpartition("/")[2] for each in present} <= needed
 
-    def _branch(self, name: str) -> lance.LanceDataset:
-        return to_change(self.catalog, "t").checkout_version((name, None))
+    def _every(self, branch: str | None) -> Sequence[VersionFile]:
+        room = self.catalog._versions
+        return room.every(("t",)) if branch is None else room.visible(("t",), branch)
+
+    def _open(self, branch: str | None, version: int | None = None) -> lance.LanceDataset:
+        if branch is None and version is not None:
+            return to_version(self.catalog, "t", version)
+        return to_change(self.catalog, "t").checkout_version((branch, version))
 
     def _new(self, count: int) -> list[int]:
         self._fresh += count
@@ -175,17 +199,17 @@ class Story:
 
     def _look(self) -> None:
         """Note the versions that came; their files are as old as the test's clock says."""
-        for each in self.catalog._versions.every(("t",)):
-            if each.version not in self.model.made_ms:
-                now_ms = self.clock.now_ms()
-                found = to_version(self.catalog, "t", each.version)
-                self.model.versions[each.version] = ids(found)
-                self.model.made_ms[each.version] = now_ms
-                os.utime(self.root / each.key, (now_ms / 1000, now_ms / 1000))
+        for branch, line in self.model.lines.items():
+            for each in self._every(branch):
+                if each.version not in line.made_ms:
+                    now_ms = self.clock.now_ms()
+                    line.versions[each.version] = ids(self._open(branch, each.version))
+                    line.made_ms[each.version] = now_ms
+                    os.utime(self.root / each.key, (now_ms / 1000, now_ms / 1000))
 
 
 def _files(dataset: lance.LanceDataset) -> set[str]:
-    return {f"data/{file.path}" for each in dataset.get_fragments() for file in each.data_files()}
+    return {file.path for each in dataset.get_fragments() for file in each.data_files()}
 
 
 @pytest.mark.parametrize("kind", [DIRECTORY, COMPATIBLE, MANAGED], ids=str)

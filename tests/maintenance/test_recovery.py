@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import lance
 import pytest
@@ -20,59 +17,25 @@ import tiltyard
 from tests.behaviours.calls import create, drop, rename
 from tests.behaviours.processes import context
 from tests.kit.stores import Crash, Fault
-from tests.maintenance.batch import AFTER, BEFORE, NEW, OTHER, TABLES, Lake, lake, stage
+from tests.maintenance.batch import (
+    AFTER,
+    BEFORE,
+    OTHER,
+    TABLES,
+    Lake,
+    Tries,
+    cut_off,
+    is_usable,
+    lake,
+    recovered,
+    stage,
+)
 from tiltyard import TiltyardError
-from tiltyard.errors import ConcurrentModificationError, InvalidInputError
-from tiltyard.maintenance.recovery import Recovered, Resolution
-from tiltyard.maintenance.sidecars import Kind, State
+from tiltyard.errors import ConcurrentModificationError
+from tiltyard.maintenance.recovery import Resolution
 
 CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 WHOLE = ([BEFORE] * 3, [AFTER] * 3)
-
-KEEPING: dict[str, dict[str, Any]] = {
-    "directory": {"manifest_enabled": False},
-    "manifest": {"dir_listing_enabled": False},
-}
-
-
-@pytest.fixture(scope="module", params=KEEPING.values(), ids=KEEPING)
-def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return lake(tmp_path_factory.mktemp("template") / "lake", **request.param)
-
-
-@pytest.fixture
-def fresh(template: Lake, tmp_path: Path) -> Lake:
-    return template.copy(tmp_path / "lake")
-
-
-Tries = Callable[[], Lake]
-
-
-@pytest.fixture
-def another(template: Lake, tmp_path: Path) -> Tries:
-    """A catalog for one more try."""
-    count = iter(range(10_000))
-    return lambda: template.copy(tmp_path / f"lake {next(count)}")
-
-
-def recovered(tried: Lake) -> list[Recovered]:
-    """One pass, by a process that comes after the crash; a second one must find nothing."""
-    report = tried.open().recover(older_than=0)
-    assert all(each.outcome.is_final for each in report), report
-    again = tried.open()
-    assert again.recover(older_than=0) == []
-    assert again._recovery.sidecars.keys() == []
-    return report
-
-
-def is_usable(tried: Lake) -> None:
-    """Every table can be written to and read as if nothing had happened."""
-    before = tried.rows()
-    catalog = tried.open()
-    for name in TABLES:
-        with catalog._changing(catalog._catalog.find((name,))) as dataset:
-            dataset.insert(NEW)
-    assert tried.rows() == [each + 1 for each in before]
 
 
 def test_a_batch_is_published_and_leaves_nothing_behind(fresh: Lake) -> None:
@@ -119,16 +82,8 @@ def test_an_acknowledged_batch_is_there_whatever_happens_to_its_sidecar(fresh: L
 # -- back
 
 
-def _cut_off(tried: Lake, landed: int) -> None:
-    """A batch of which so many versions have landed, and whose owner died then."""
-    catalog, store = tried.open_faulty()
-    store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
-    with pytest.raises(Crash):
-        catalog._batches.create_all(tried.wanted)
-
-
 def test_what_landed_goes_back_if_the_rest_can_not_follow(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
+    cut_off(fresh, 1)
     lance.write_dataset(OTHER, fresh.uri("b"), mode="append")
     (only,) = recovered(fresh)
     assert (only.outcome, only.tables) == (Resolution.BACK, (("a",), ("b",), ("c",)))
@@ -137,7 +92,7 @@ def test_what_landed_goes_back_if_the_rest_can_not_follow(fresh: Lake) -> None:
 
 
 def test_a_version_that_was_staged_and_is_gone_takes_the_others_back(fresh: Lake) -> None:
-    _cut_off(fresh, 2)
+    cut_off(fresh, 2)
     (fresh.root / fresh.wanted[2].staged).unlink()
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.BACK
@@ -146,7 +101,7 @@ def test_a_version_that_was_staged_and_is_gone_takes_the_others_back(fresh: Lake
 
 
 def test_a_dropped_table_takes_the_others_back(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
+    cut_off(fresh, 1)
     drop(fresh.open(), "c")
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.BACK
@@ -156,7 +111,7 @@ def test_a_dropped_table_takes_the_others_back(fresh: Lake) -> None:
 
 
 def test_what_others_have_built_on_stays(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
+    cut_off(fresh, 1)
     for name in "ab":
         lance.write_dataset(OTHER, fresh.uri(name), mode="append")
     (only,) = recovered(fresh)
@@ -169,7 +124,7 @@ def test_a_renamed_table_is_recovered_where_it_lies(template: Lake, another: Tri
     if template.properties.get("manifest_enabled") is False:
         pytest.skip("directories are names")
     tried = another()
-    _cut_off(tried, 1)
+    cut_off(tried, 1)
     rename(tried.open(), "c", to="d")
     (only,) = recovered(tried)
     assert only.outcome is Resolution.FORWARD
@@ -208,7 +163,7 @@ def _die_in_recovery(another: Tries, landed: int, step: int) -> None:
     for fault, back in product(CRASHES, (False, True)):
         for number in range(0, 300, step):
             tried = another()
-            _cut_off(tried, landed)
+            cut_off(tried, landed)
             if back:
                 (tried.root / tried.wanted[2].staged).unlink()
             catalog, store = tried.open_faulty()
@@ -228,7 +183,7 @@ def test_two_sweeps_at_once_come_to_the_same_end(another: Tries) -> None:
     for back in (False, True):
         for _ in range(4):
             tried = another()
-            _cut_off(tried, 1)
+            cut_off(tried, 1)
             if back:
                 (tried.root / tried.wanted[2].staged).unlink()
             sweepers = [tried.open() for _ in range(2)]
@@ -258,115 +213,6 @@ def test_a_slow_owner_and_a_sweep_come_to_the_same_end(another: Tries) -> None:
         if not plan.hits:
             return
     raise AssertionError("the batch never ends")
-
-
-# -- before a write
-
-
-def test_the_first_write_of_a_client_ends_what_is_old(
-    fresh: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _cut_off(fresh, 1)
-    monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
-    catalog = fresh.open()
-    with catalog._changing(catalog._catalog.find(("b",))) as dataset:
-        dataset.insert(NEW)
-    assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
-    assert recovered(fresh) == []
-
-
-def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    catalog = fresh.open()
-    with pytest.raises(ConcurrentModificationError, match="has not ended") as refused:
-        catalog._open_to_change(catalog._catalog.find(("b",)))
-    assert refused.value.retryable
-    with pytest.raises(ConcurrentModificationError):
-        catalog._recovery.require_uncovered([("b",)])
-    (mine,) = catalog._recovery.sidecars.keys()
-    catalog._recovery.require_uncovered([("b",)], but=mine)
-    fresh.open().recover(older_than=0)
-    catalog._open_to_change(catalog._catalog.find(("b",)))
-
-
-def test_versions_that_a_recovery_may_need_are_told(fresh: Lake) -> None:
-    recovery = fresh.open()._recovery
-    location = fresh.open()._catalog.find(("b",)).location
-    assert recovery.pinned(location) == set()
-    _cut_off(fresh, 1)
-    assert recovery.pinned(location) == {1, 2}
-    assert recovery.pinned("elsewhere") == set()
-
-
-@pytest.mark.slow  # Lance waits longer and longer between its tries
-def test_pylance_is_told_of_a_conflict_then(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    fresh.properties = {**fresh.properties, "table_version_tracking_enabled": True}
-    writer = {"namespace_client": fresh.open(), "table_id": ["b"]}
-    with pytest.raises(OSError, match="onflict") as refused:
-        lance.write_dataset(NEW, mode="append", **writer)
-    assert "unknown" not in str(refused.value)
-    assert fresh.rows() == [AFTER, BEFORE, BEFORE]
-
-
-def test_whoever_does_not_want_that_can_say_so(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    fresh.properties = {**fresh.properties, "recover_on_write": "false"}
-    catalog = fresh.open()
-    catalog._open_to_change(catalog._catalog.find(("b",))).insert(NEW)
-    assert len(catalog._recovery.sidecars.keys()) == 1
-
-
-def test_the_look_before_a_write_is_one_request_for_each_client(fresh: Lake) -> None:
-    catalog, store = fresh.open_faulty()
-    for _ in range(3):
-        catalog._open_to_change(catalog._catalog.find(("a",)))
-    assert store.count("*", "__recovery*") == 1
-
-
-# -- what is refused
-
-
-def test_what_is_refused_leaves_no_sidecar(fresh: Lake) -> None:
-    catalog, store = fresh.open_faulty()
-    a, b, c = fresh.wanted
-    fresh.uri("a")
-    (fresh.root / b.staged).write_bytes(b"no manifest")
-    for wanted, error in (
-        ([a, a], InvalidInputError),
-        ([a, b], InvalidInputError),
-        ([a, type(c)(("c",), 7, c.staged)], ConcurrentModificationError),
-        ([a, type(c)(("nobody",), 2, c.staged)], TiltyardError),
-    ):
-        with pytest.raises(error):
-            catalog._batches.create_all(wanted)
-    assert store.count("put*", "__recovery/*") == 0
-    assert fresh.rows() == [BEFORE] * 3
-
-
-def test_what_is_not_understood_is_told_of_and_kept(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    (file,) = (fresh.root / "__recovery").iterdir()
-    body = {**json.loads(file.read_bytes()), "schema": 99}
-    file.write_text(json.dumps(body))
-    (only,) = fresh.open().recover(older_than=0)
-    assert (only.outcome, "schema 99" in (only.detail or "")) == (Resolution.REFUSED, True)
-    assert json.loads(file.read_bytes()) == body
-
-
-def test_a_young_one_is_left_to_its_owner(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    (only,) = fresh.open().recover()
-    assert only.outcome is Resolution.DEFERRED
-    assert fresh.rows() == [AFTER, BEFORE, BEFORE]
-
-
-def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
-    _cut_off(fresh, 1)
-    (only,) = recovered(fresh)
-    record = json.loads((fresh.root / "__audit" / f"{only.operation}.json").read_bytes())
-    assert (record["outcome"], record["kind"], record["schema"]) == ("rolled forward", "batch", 1)
-    assert [each["id"] for each in record["tables"]] == [["a"], ["b"], ["c"]]
 
 
 # -- rows and files together
@@ -407,22 +253,6 @@ def test_rows_alone_need_no_sidecar(tmp_path: Path) -> None:
     assert tried.rows() == [AFTER] * 3
 
 
-# -- a compaction, as a job on a cluster arms it
-
-
-def test_a_compaction_that_was_cut_off_is_discarded_and_its_owner_stopped(fresh: Lake) -> None:
-    catalog = fresh.open()
-    recovery = catalog._recovery
-    covered = [catalog._batches._checked(each) for each in fresh.wanted]
-    armed = recovery.sidecars.arm(Kind.COMPACTION, covered)
-    (only,) = recovered(fresh)
-    assert only.outcome is Resolution.DISCARDED
-    with pytest.raises(ConcurrentModificationError):
-        recovery.sidecars.publishing(armed)
-    assert fresh.rows() == [BEFORE] * 3
-    assert armed.state is State.ARMED
-
-
 # -- killed for real
 
 
@@ -442,17 +272,3 @@ def test_a_killed_process_leaves_what_can_be_ended(another: Tries, requests: int
     recovered(tried)
     assert tried.rows() in WHOLE
     is_usable(tried)
-
-
-def test_a_commit_of_pylance_itself_ends_what_is_old(
-    fresh: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The sweep then happens while Lance waits for the answer to its commit."""
-    _cut_off(fresh, 1)
-    (fresh.root / fresh.wanted[2].staged).unlink()
-    monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
-    fresh.properties = {**fresh.properties, "table_version_tracking_enabled": True}
-    writer = {"namespace_client": fresh.open(), "table_id": ["b"]}
-    lance.write_dataset(NEW, mode="append", **writer)
-    assert fresh.rows() == [BEFORE, BEFORE + 1, BEFORE]
-    assert recovered(fresh) == []

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tiltyard.cli import (
+    cleanup,
     completion,
     config,
     data,
@@ -64,7 +65,7 @@ verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
-verb(app, "cleanup")(maintenance.cleanup)
+verb(app, "cleanup")(cleanup.cleanup)
 verb(app, "sql")(sql.sql)
 verb(app, "completion")(completion.completion)
 data.add_to(table.app)
@@ -99,13 +100,18 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _is_from_environment(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "ENVIRONMENT"
+
+
 def _front(context: typer.Context, **given: Any) -> None:
     given.pop("version")
     options = Options().overridden(given)
-    for name, variable in (("root", ROOT_VARIABLE), ("profile", PROFILE_VARIABLE)):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "ENVIRONMENT":
-            options = replace(options, **{f"{name}_from": variable})
+    if _is_from_environment(context, "root"):
+        options = replace(options, root_from=ROOT_VARIABLE)
+    if _is_from_environment(context, "profile"):
+        options = replace(options, profile_from=PROFILE_VARIABLE)
     context.obj = options
 
 

@@ -35,7 +35,7 @@ def completion(
 
     For fish: tiltyard completion fish > ~/.config/fish/completions/tiltyard.fish
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
     print(get_completion_script(prog_name="tiltyard", complete_var=VARIABLE, shell=shell))
 
@@ -43,6 +43,6 @@ def completion(
 def prepare() -> None:
     """Make this run ready to answer, if it is a shell that asks."""
     if VARIABLE in os.environ:
-        from typer.completion import completion_init
+        from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()

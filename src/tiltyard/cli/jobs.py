@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltyard.cli import cleanup as cleanup_verb
 from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash, words
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
@@ -110,12 +111,12 @@ def cleanup(
         found = run(session, call.catalog, work, dry_run=True, **limits)
         going = [each.table for each in found if not each.is_nothing]
         if apply and going:
-            maintenance.ask(call, going, yes=yes)
+            cleanup_verb.ask(call, going, yes=yes)
             work = {tuple(parts_of(each)): policy for each in going}
             rows = run(session, call.catalog, work, max_bytes=max_bytes, **limits)
             done = {each.table: each for each in rows}
             found = [done.get(each.table, each) for each in found]
-    maintenance.show_cleaned(call, found, apply=apply)
+    cleanup_verb.show_cleaned(call, found, apply=apply)
 
 
 @verb(app, "purge")
@@ -191,7 +192,7 @@ def index(
         asked = request(parts, column, kind, name, {})
         row = asdict(run(session, call.catalog, asked, max_tasks, told))
     call.out.record([Field(each) for each in row], row)
-    maintenance.end([row])
+    maintenance.end_with([row])
 
 
 # -- what they share
@@ -212,7 +213,7 @@ def _show_plan(call: Call, found: Sequence[Any]) -> None:
     else:
         call.out.rows([Field(each) for each in maintenance.OPTIMIZED], rows)
     call.out.say(f"Would write {total} of {words.counted(len(shown), 'table')} again.")
-    maintenance.end(rows)
+    maintenance.end_with(rows)
 
 
 def _show_purged(call: Call, receipts: Sequence[Receipt], *, apply: bool, named: bool) -> None:

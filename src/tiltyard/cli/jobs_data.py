@@ -130,7 +130,7 @@ def ingest(
     rejected = words.number(sum(each.rejected for each in report))
     shown = [row for row in rows if row["action"] != "present"]
     call.out.summary(f"Files: {said}; {loaded}, {rejected} rejected.", _INGESTED, rows, shown)
-    maintenance.end(rows)
+    maintenance.end_with(rows)
 
 
 def _by_table(sources: Sequence[str]) -> dict[str, list[str]]:
@@ -201,7 +201,7 @@ def export(
     counts = Counter(each.action.value for each in report)
     said = ", ".join(f"{words.number(count)} {how}" for how, count in sorted(counts.items()))
     call.out.summary(f"Tables: {said}." if said else "No tables.", _EXPORTED, rows, rows)
-    maintenance.end(rows)
+    maintenance.end_with(rows)
 
 
 def _versions(given: Sequence[str] | None) -> dict[str, int]:
@@ -276,7 +276,7 @@ def inventory(
         call.out.rows(_VERSION, rows)
     else:
         _show_inventory(call, rows)
-    maintenance.end(rows)
+    maintenance.end_with(rows)
 
 
 def _show_inventory(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -352,7 +352,7 @@ def orphans(
     said = f"{words.counted(len(every), 'orphan')}, {size}" if every else "No orphans"
     said += f"; removed {words.number(gone)}." if apply else "."
     call.out.summary(said, _ORPHAN, rows, rows)
-    maintenance.end(rows)
+    maintenance.end_with(rows)
 
 
 # -- migrate

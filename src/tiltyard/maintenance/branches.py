@@ -148,6 +148,18 @@ class Branches:
                 self._forget(table, name, only_if=Standing.GOING)
         return [self._removed(table, dataset, name, dry_run=dry_run) for name in found]
 
+    def finish_removals(self, table: Table, dataset: lance.LanceDataset) -> list[RemovedBranch]:
+        """Remove branches that the list has as going: what a crash left of a removal.
+
+        Those that it does not know somebody has made past the catalog, and they stay.
+        """
+        known = self.known(table) or {}
+        going = [name for name, how in sorted(known.items()) if how is Standing.GOING]
+        existing = dataset.branches.list() if going else ()
+        return [
+            self._removed(table, dataset, name, dry_run=False) for name in going if name in existing
+        ]
+
     def _removed(
         self, table: Table, dataset: lance.LanceDataset, name: str, *, dry_run: bool
     ) -> RemovedBranch:

@@ -1,23 +1,28 @@
 """Deleting old versions of a table, and the files that only they referred to.
 
 The versions go first, through the versions room: the boundary moves, what refers to versions is
-read once more, and then they are deleted. `sweep` tells why their files can go after that.
+read once more, and then they are deleted. `sweep` tells why their files can go after that. Branches
+are looked at like the main one, and cleaned up if the policy says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.maintenance import references, sweep
 from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.policy import Choice, CleanupPolicy, as_ranges, choose
+from tiltyard.maintenance.references import At, References
 from tiltyard.maintenance.warnings import about
 from tiltyard.names import TableId
-from tiltyard.versions.references import referred
+from tiltyard.versions.references import branches, referred
 
 # How often a choice is made anew because a tag or a branch came in between.
 TRIES = 3
@@ -25,8 +30,8 @@ TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What became of one table, or would. `kept` tells why versions stay; a `warning` is about
-    the table's settings."""
+    """What became of one table, or would. `kept` tells why versions stay; `skipped` which could go
+    and were left out; a `warning` is about the table's settings."""
 
     table: str
     versions_removed: int = 0
@@ -34,12 +39,57 @@ class Cleaned:
     bytes_removed: int = 0
     versions_kept: int = 0
     kept: str = ""
+    skipped: str | None = None
     warning: str | None = None
     error: str | None = None
 
     @property
     def is_nothing(self) -> bool:
         return not (self.versions_removed or self.files_removed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a policy says of each branch of a table; None is the main one."""
+
+    choices: Mapping[str | None, Choice]
+    spares_branches: bool
+
+    @property
+    def going(self) -> dict[str | None, tuple[int, ...]]:
+        """The versions to delete, of each branch that has some."""
+        return {
+            branch: choice.going
+            for branch, choice in self.choices.items()
+            if choice.going and not (branch and self.spares_branches)
+        }
+
+    @property
+    def versions(self) -> set[At]:
+        return {At(branch, each) for branch, numbers in self.going.items() for each in numbers}
+
+    @property
+    def kept(self) -> str:
+        told = {branch: choice.reasons for branch, choice in self.choices.items()}
+        return "; ".join(
+            reasons if branch is None else f"on '{branch}': {reasons}"
+            for branch, reasons in told.items()
+            if reasons
+        )
+
+    @property
+    def skipped(self) -> str | None:
+        left = [
+            f"{len(choice.going)} on '{branch}'"
+            for branch, choice in self.choices.items()
+            if choice.going and branch not in self.going
+        ]
+        return f"old versions of branches: {', '.join(left)}" if left else None
+
+    @property
+    def staying(self) -> int:
+        every = sum(len(each.going) + len(each.kept) for each in self.choices.values())
+        return every - len(self.versions)
 
 
 class Cleaner:
@@ -53,19 +103,19 @@ class Cleaner:
     def plan(self, table: TableId) -> Cleaned:
         """What a clean-up would do now. Changes nothing."""
         found = self._ground.find(table)
-        choice = self._choice(found)
-        row = self._row(found, choice)
+        plan = self._planned(found)
+        row = self._row(found, plan)
         left = sweep.written_down(self._ground.store, found.location)
-        if not choice.going and not left:
+        if not plan.going and not left:
             return row
-        known = self._references(found)
-        files = known.only_of(choice.going)
+        known = self._references(found, plan)
+        files = known.only_of(plan.versions)
         for each in left.values():
-            files |= each - known.without(choice.going)
+            files |= each - known.without(plan.versions)
         sizes = sweep.weigh(self._ground.store, found.location, files)
         return replace(
             row,
-            versions_removed=len(choice.going),
+            versions_removed=len(plan.versions),
             files_removed=len(sizes),
             bytes_removed=sum(sizes.values()),
         )
@@ -86,20 +136,20 @@ class Cleaner:
 
     def _run(self, table: TableId) -> Cleaned:
         found = self._ground.find(table)
-        choice = self._choice(found)
-        row = self._row(found, choice)
+        self._finish_removals(found)
+        plan = self._planned(found)
+        row = self._row(found, plan)
         store, location = self._ground.store, found.location
         left = sweep.written_down(store, location)
-        if not choice.going and not left:
+        if not plan.going and not left:
             return row
-        removed: set[int] = set()
-        if choice.going:
-            before = self._references(found)
-            sweep.write_down(store, self._ground.world, location, before.only_of(choice.going))
-            removed.update(self._ground.versions.delete(table, as_ranges(choice.going)))
+        if plan.going:
+            before = self._references(found, plan)
+            sweep.write_down(store, self._ground.world, location, before.only_of(plan.versions))
+        removed = self._delete(table, plan)
         left = sweep.written_down(store, location)
-        removed.update(self._ground.versions.scrub(table))
-        referred_to = self._references(found).without(())
+        removed |= self._scrub(table, plan)
+        referred_to = self._references(found, plan).without(())
         wanted = set().union(*left.values())
         swept = sweep.remove(store, location, list(left), wanted - referred_to)
         return replace(
@@ -109,31 +159,69 @@ class Cleaner:
             bytes_removed=swept.bytes,
         )
 
-    def _choice(self, table: Table) -> Choice:
+    def _delete(self, table: TableId, plan: _Plan) -> set[At]:
+        removed: set[At] = set()
+        for branch, numbers in plan.going.items():
+            deleted = self._ground.versions.delete(table, as_ranges(numbers), branch=branch)
+            removed |= references.on(branch, deleted)
+        return removed
+
+    def _scrub(self, table: TableId, plan: _Plan) -> set[At]:
+        """What stale writers left, where versions go."""
+        removed: set[At] = set()
+        for branch in {None, *plan.going}:
+            removed |= references.on(branch, self._ground.versions.scrub(table, branch))
+        return removed
+
+    def _finish_removals(self, table: Table) -> None:
+        """A branch of which only a part is left would stop everything that follows."""
+        if branches(self._ground.store, table.location):
+            with self._explained(table):
+                dataset = self._ground.access.open(table.location)
+                self._ground.branches.finish_removals(table, dataset)
+
+    # -- what is there
+
+    def _planned(self, table: Table) -> _Plan:
+        lines = (None, *branches(self._ground.store, table.location))
+        choices = {branch: self._choice(table, branch) for branch in lines}
+        return _Plan(choices, spares_branches=not self._policy.branches)
+
+    def _choice(self, table: Table, branch: str | None) -> Choice:
         ground = self._ground
-        every = ground.versions.every(table.id)
+        every = self._versions(table, branch)
         if len(every) < 2:
             return Choice((), {each.version: "latest" for each in every})
-        needed = referred(ground.store, table.location, None)
+        needed = referred(ground.store, table.location, branch)
         return choose(every, needed, self._policy, ground.world.now_ms(), self._min_age_ms)
 
-    def _row(self, table: Table, choice: Choice) -> Cleaned:
-        warning = self._warning(table) if choice.kept else None
+    def _versions(self, table: Table, branch: str | None) -> Sequence[VersionFile]:
+        versions = self._ground.versions
+        return versions.every(table.id) if branch is None else versions.visible(table.id, branch)
+
+    def _row(self, table: Table, plan: _Plan) -> Cleaned:
+        warning = self._warning(table) if plan.staying else None
         return Cleaned(
             names.dotted(table.id),
-            versions_kept=len(choice.kept),
-            kept=choice.reasons,
+            versions_kept=plan.staying,
+            kept=plan.kept,
+            skipped=plan.skipped,
             warning=warning,
         )
 
     def _warning(self, table: Table) -> str | None:
-        try:
+        with self._explained(table):
             return about(self._ground.access.open(table.location))
+
+    @contextmanager
+    def _explained(self, table: Table) -> Iterator[None]:
+        try:
+            yield
         except FAILURES as error:
             doing = f"open table {names.display(table.id)}"
             raise self._ground.access.explain(error, doing) from error
 
-    def _references(self, table: Table) -> references.References:
+    def _references(self, table: Table, plan: _Plan) -> References:
         """What refers to files. Asking for the versions also puts those in their place that are
         committed and were not copied there yet."""
         ground = self._ground
@@ -141,5 +229,9 @@ class Cleaner:
             ground.access,
             table.location,
             ground.retry,
-            lambda: {each.version for each in ground.versions.every(table.id)},
+            lambda: {
+                At(branch, each.version)
+                for branch in {None, *plan.going}
+                for each in self._versions(table, branch)
+            },
         )

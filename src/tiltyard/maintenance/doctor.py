@@ -20,18 +20,19 @@ from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import TableNotFoundError, TiltyardError
 from tiltyard.lifecycle.bin import Bin
+from tiltyard.maintenance.beside import Beside
 from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.findings import Finding, Severity, error, info, warning
 from tiltyard.maintenance.leftovers import LeftOvers, hidden_markers
-from tiltyard.maintenance.orphan import Kind
-from tiltyard.maintenance.orphans import Orphans
+from tiltyard.maintenance.orphan import FLOOR_MS, Kind
 from tiltyard.maintenance.recovery import PATIENCE_MS
 from tiltyard.maintenance.sidecars import Sidecars, Unreadable
 from tiltyard.store import Listing, LocalStore, NotThere, Store
 from tiltyard.world import World, moment
 
 LOOKING_THREADS = 8
-STALE_MS = 24 * 60 * 60 * 1000
+# What is younger, the command that is named would leave alone.
+STALE_MS = FLOOR_MS
 
 RECOVER, MIGRATE, PURGE = "tiltyard recover", "tiltyard migrate", "tiltyard trash purge --apply"
 ORPHANS = "tiltyard orphans --remove"
@@ -53,7 +54,7 @@ class Doctor:
         trash: Bin,
         sidecars: Sidecars,
         left_overs: LeftOvers,
-        orphans: Orphans,
+        beside: Beside,
         checkup: Checkup,
     ) -> None:
         self._store = store
@@ -65,7 +66,7 @@ class Doctor:
         self._trash = trash
         self._sidecars = sidecars
         self._left_overs = left_overs
-        self._orphans = orphans
+        self._beside = beside
         self._checkup = checkup
 
     def examine(self, progress: Progress | None = None) -> list[Finding]:
@@ -206,13 +207,16 @@ class Doctor:
                 yield warning("unfinished purge", shown, "a purge was begun", PURGE)
             elif dropped.is_purgable(now):
                 yield info("trash due", shown, "its time in the trash is over", PURGE)
-        for orphan in self._orphans.beside(floor_ms=0):
+        for orphan in self._beside.directories(floor_ms=0):
             if orphan.kind is Kind.TABLE:
                 yield self._nameless(orphan.path)
             elif orphan.kind is Kind.BOUNDARY:
                 yield info("boundary without table", orphan.path, orphan.why, ORPHANS)
             elif (now - orphan.modified_at).total_seconds() * 1000 >= STALE_MS:
                 yield info("orphan", orphan.path, orphan.why, ORPHANS)
+        for pin in self._beside.pins():
+            told = f"{pin.why}; its version stays whatever a clean-up is told"
+            yield info("stale pin", pin.path, told, ORPHANS)
         if isinstance(self._store, LocalStore):
             stale = [
                 each

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import Lance
+from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
@@ -46,6 +47,7 @@ class Ground:
     world: World
     retry: Retry
     recovery: Recovery
+    branches: Branches
     client: Callable[[Table], CommitClient]
 
     def find(self, table: TableId) -> Table:

@@ -20,8 +20,8 @@ from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE, Lance
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.maintenance.candidates import candidate
 from tiltyard.maintenance.needed import Needed, is_staged
-from tiltyard.maintenance.orphan import Kind
-from tiltyard.maintenance.orphans import FLOOR_MS, Orphans
+from tiltyard.maintenance.orphan import FLOOR_MS, Kind
+from tiltyard.maintenance.orphans import Orphans
 from tiltyard.store import Entry, Store
 from tiltyard.world import moment
 

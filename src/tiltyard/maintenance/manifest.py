@@ -79,7 +79,9 @@ class ManifestKeeper:
             return 0, sweep.Swept()
         every = {each.version: each for each in version_files.every(store, DIRECTORY)}
         if going:
-            sweep.write_down(store, world, DIRECTORY, self._references().only_of(going))
+            sweep.write_down(
+                store, world, DIRECTORY, self._references().only_of(references.on(None, going))
+            )
             kept = self._boundary.kept()
             highest = max(going)
             staying = {v for v in every if v <= highest and v not in going and kept.shows(v)}
@@ -113,5 +115,7 @@ class ManifestKeeper:
             ground.access,
             DIRECTORY,
             ground.retry,
-            lambda: {each.version for each in version_files.every(ground.store, DIRECTORY)},
+            lambda: references.on(
+                None, (each.version for each in version_files.every(ground.store, DIRECTORY))
+            ),
         )

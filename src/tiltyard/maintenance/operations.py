@@ -13,7 +13,7 @@ from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError
 from tiltyard.store import NotThere, Store
 from tiltyard.tables.fragments import TRANSACTIONS
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.staged import transaction_file
 
 UNKNOWN = "unknown"
 
@@ -46,8 +46,8 @@ _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 def operation_of(store: Store, location: str, file: VersionFile) -> str:
     """The operation of a version; "unknown" if nothing tells. Two requests."""
     try:
-        base, uuid = transaction_of(store.get(file.key).body, file.key)
-        body = store.get(f"{location}/{TRANSACTIONS}/{base}-{uuid}.txn").body
+        name = transaction_file(store.get(file.key).body, file.key)
+        body = store.get(f"{location}/{TRANSACTIONS}/{name}").body
         found = [_NAMES[number] for number in _fields(body) if number in _NAMES]
     except (NotThere, InvalidInputError, ValueError, IndexError):
         return UNKNOWN

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from tiltyard.store import Entry
+from tiltyard.world import World, moment
+
+# Age alone tells what a crash left from what is under way.
+FLOOR_MS = 7 * 24 * 60 * 60 * 1000
+
 
 class Kind(StrEnum):
     """What an orphan is."""
@@ -15,6 +21,7 @@ class Kind(StrEnum):
     TEMPORARY = "temporary file"
     NOTE = "note of a write"
     PROBE = "probe"
+    PIN = "pin"
     RESERVATION = "reservation"
     DIRECTORY = "directory"
     BOUNDARY = "boundary"
@@ -35,3 +42,11 @@ class Orphan:
     modified_at: datetime
     why: str
     location: str | None = None
+
+
+def orphan_of(entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
+    return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
+
+
+def is_old(world: World, entry: Entry, floor_ms: int) -> bool:
+    return world.now_ms() - entry.modified_ms >= floor_ms

@@ -13,13 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tiltyard import names
-from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
-from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.manifest.rows import STAGED
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
+from tiltyard.maintenance.beside import Beside
 from tiltyard.maintenance.candidates import Candidate, candidate, is_noted, state_of
 from tiltyard.maintenance.needed import (
     Keeps,
@@ -29,15 +28,12 @@ from tiltyard.maintenance.needed import (
     read_each,
     read_needed,
 )
-from tiltyard.maintenance.orphan import Kind, Orphan
+from tiltyard.maintenance.orphan import FLOOR_MS, Kind, Orphan, is_old
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
-from tiltyard.store import Entry, LocalStore, NotThere, Store
-from tiltyard.store.settle import PROBES
-from tiltyard.world import World, moment
+from tiltyard.store import Entry, NotThere, Store
+from tiltyard.world import World
 
 log = logging.getLogger(__name__)
-
-FLOOR_MS = 7 * 24 * 60 * 60 * 1000
 
 
 class Orphans:
@@ -61,6 +57,7 @@ class Orphans:
         self._manifest = manifest
         self._sidecars = sidecars
         self._lists_directories = lists_directories
+        self.beside = Beside(store, world, manifest, lists_directories=lists_directories)
 
     # -- finding
 
@@ -76,8 +73,7 @@ class Orphans:
             for table in tables:
                 yield from self.of_table(table, floor_ms)
             return
-        yield from self.around(floor_ms)
-        yield from self.beside(floor_ms)
+        yield from self.beside.find(floor_ms)
         for found in map(self.table, self._catalog.list_all_tables()):
             try:
                 yield from self.of_table(found, floor_ms) if found else ()
@@ -181,70 +177,6 @@ class Orphans:
         entries = self._store.walk(names.WRITES)
         return {each.name for each in entries if not self._is_old(each, floor_ms)}
 
-    # -- beside the tables
-
-    def around(self, floor_ms: int) -> Iterator[Orphan]:
-        """Notes of writes that are over, probes, and files that were never completed."""
-        for entry in self._store.walk(names.WRITES):
-            if self._is_old(entry, floor_ms):
-                yield self._orphan(entry, Kind.NOTE, "its write is long over")
-        for entry in self._store.walk(PROBES):
-            if self._is_old(entry, floor_ms):
-                yield self._orphan(entry, Kind.PROBE, "it was for a moment only")
-        if isinstance(self._store, LocalStore):
-            for entry in self._store.left_behind():
-                if self._is_old(entry, floor_ms):
-                    yield self._orphan(entry, Kind.TEMPORARY, "it was never completed")
-
-    def beside(self, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
-        """Directories that no row and no name knows.
-
-        A create has its directory before its row, so the rows are read after the listing. Without
-        rows to look at, nothing can be said about those that belong to rows.
-        """
-        listing = self._store.list()
-        has_rows = DIRECTORY in listing.directories
-        if has_rows and self._manifest is None:
-            return
-        snapshot = EMPTY if self._manifest is None else self._manifest.read()
-        known = known_directories(snapshot)
-        hidden = {
-            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
-        }
-        for directory in listing.directories:
-            if directory in known or directory.startswith(names.RESERVED_PREFIX):
-                continue
-            name = names.table_name(directory)
-            if name is not None and (self._lists_directories or name in hidden):
-                continue  # the directory is the name, or its marker knows it
-            yield from self._directory(directory, floor_ms)
-        for area in (names.BOUNDARIES, names.BRANCH_LISTS):
-            yield from self._left_of_tables(area, known, set(listing.directories), floor_ms)
-
-    def _directory(self, directory: str, floor_ms: int) -> Iterator[Orphan]:
-        entries = list(self._store.walk(directory))
-        size, newest = sum(each.size for each in entries), _newest(entries)
-        if not entries:
-            return
-        if any(_is_version(each) for each in entries):
-            why = "it holds a table that has no name"
-            yield Orphan(directory, Kind.TABLE, size, moment(newest), why, directory)
-        elif names.is_hashed_directory(directory) and self._all_old(entries, floor_ms):
-            is_reserved = all(each.name == names.RESERVATION for each in entries)
-            kind = Kind.RESERVATION if is_reserved else Kind.DIRECTORY
-            why = "no name knows it, and it has no version"
-            yield Orphan(directory, kind, size, moment(newest), why, directory)
-
-    def _left_of_tables(
-        self, area: str, known: set[str], there: set[str], floor_ms: int
-    ) -> Iterator[Orphan]:
-        """Of directories that are never used again, once they are gone."""
-        for entry in self._store.walk(area):
-            directory = entry.key.split("/")[1].removesuffix(".json")
-            is_over = names.is_hashed_directory(directory) and directory not in known | there
-            if is_over and self._is_old(entry, floor_ms):
-                yield self._orphan(entry, Kind.BOUNDARY, "its table was purged")
-
     # -- removing
 
     def remove(self, found: Iterable[Orphan], floor_ms: int = FLOOR_MS) -> list[Orphan]:
@@ -258,7 +190,7 @@ class Orphans:
         for each in going:
             if each.kind in (Kind.DIRECTORY, Kind.RESERVATION):
                 inside = list(self._store.walk(each.path))
-                if self._all_old(inside, floor_ms):
+                if all(self._is_old(entry, floor_ms) for entry in inside):
                     self._store.delete_many(entry.key for entry in inside)
         self._store.delete_many(
             each.path for each in going if each.kind not in (Kind.DIRECTORY, Kind.RESERVATION)
@@ -272,8 +204,7 @@ class Orphans:
             if table is not None:
                 yield from ((each.path, each.kind) for each in self.of_table(table, floor_ms))
         if any(each.kind not in _INSIDE_TABLES or each.location is None for each in listed):
-            for found in (self.around(floor_ms), self.beside(floor_ms)):
-                yield from ((each.path, each.kind) for each in found)
+            yield from ((each.path, each.kind) for each in self.beside.find(floor_ms))
 
     def table_at(self, location: str) -> Table | None:
         """The table that lies at a location; None if nobody knows it."""
@@ -287,32 +218,7 @@ class Orphans:
     # -- what they share
 
     def _is_old(self, entry: Entry, floor_ms: int) -> bool:
-        return self._world.now_ms() - entry.modified_ms >= floor_ms
-
-    def _all_old(self, entries: Sequence[Entry], floor_ms: int) -> bool:
-        return all(self._is_old(each, floor_ms) for each in entries)
-
-    def _orphan(self, entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
-        return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
+        return is_old(self._world, entry, floor_ms)
 
 
 _INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)
-
-
-def known_directories(snapshot: Snapshot) -> set[str]:
-    """Directories that some row has, live or in the trash, or one inside of which it has."""
-    return {
-        names.top_directory(location)
-        for part in snapshot.parts
-        for location in part.rows.column("location").to_pylist()
-        if location
-    }
-
-
-def _is_version(entry: Entry) -> bool:
-    is_inside = f"/{names.VERSIONS_DIRECTORY}/" in entry.key
-    return is_inside and version_files.parse(entry) is not None
-
-
-def _newest(entries: Sequence[Entry]) -> int:
-    return max((each.modified_ms for each in entries), default=0)

@@ -27,6 +27,10 @@ class CleanupPolicy:
     whatever is younger than `min_age` (the catalog's property `cleanup_min_age` if None), counted
     from when the next version came: until then all readers were on it. Less than three versions,
     or a lower minimum age, have to be allowed.
+
+    Versions of branches only go with `branches`. Lance gives the directory of a branch that was
+    removed to the next of that name, and a delete that comes late would hit that one: so nobody
+    may remove a branch and use its name again while they are cleaned up.
     """
 
     keep_versions: int | None = None
@@ -34,6 +38,7 @@ class CleanupPolicy:
     min_age: Duration | None = None
     allow_below_recovery_floor: bool = False
     allow_young: bool = False
+    branches: bool = False
 
     def __post_init__(self) -> None:
         if self.keep_versions is None and self.older_than is None:

@@ -1,4 +1,4 @@
-"""The files of a table that its versions refer to, those of every branch included.
+"""The files of a table that its versions refer to, on every branch.
 
 Read from the manifests by pylance. Files that lie elsewhere (of a table that this one was cloned
 from) are nobody's to remove here, and are left out.
@@ -6,12 +6,13 @@ from) are nobody's to remove here, and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import lance
 
+from tiltyard import names
 from tiltyard.catalog.pylance import FAILURES, Lance
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.store import Retry
@@ -21,26 +22,39 @@ _COLUMNS = ("version", "base_uri", "path", "type")
 _MANIFEST = "manifest"
 
 
+class At(NamedTuple):
+    """One version, of the main branch or of another."""
+
+    branch: str | None
+    version: int
+
+    def __str__(self) -> str:
+        on = "" if self.branch is None else f" on branch '{self.branch}'"
+        return f"version {self.version}{on}"
+
+
+def on(branch: str | None, versions: Iterable[int]) -> set[At]:
+    return {At(branch, each) for each in versions}
+
+
 @dataclass(frozen=True)
 class References:
-    """Which versions of the main branch refer to which files, and what other branches do."""
+    """Which versions refer to which files, as keys of the store."""
 
-    by_version: Mapping[int, frozenset[str]]
-    by_branches: frozenset[str]
+    by_version: Mapping[At, frozenset[str]]
 
-    def only_of(self, going: Collection[int]) -> set[str]:
+    def only_of(self, going: Collection[At]) -> set[str]:
         """The files that some of these versions refer to, and nobody else does."""
-        candidates = {each for number in going for each in self.by_version.get(number, ())}
+        candidates = {each for at in going for each in self.by_version.get(at, ())}
         return candidates - self.without(going)
 
-    def without(self, going: Collection[int]) -> set[str]:
+    def without(self, going: Collection[At]) -> set[str]:
         """The files that anybody but these versions refers to."""
-        others = (files for number, files in self.by_version.items() if number not in going)
-        return set(self.by_branches).union(*others)
+        return set().union(*(files for at, files in self.by_version.items() if at not in going))
 
 
 def read(
-    access: Lance, location: str, retry: Retry, present: Callable[[], Collection[int]]
+    access: Lance, location: str, retry: Retry, present: Callable[[], Collection[At]]
 ) -> References:
     """Read what refers to files now. Whoever deletes versions meanwhile makes it begin again.
 
@@ -62,41 +76,49 @@ def read(
             if not missing:
                 return found
             if is_last:
-                raise _incomplete(location, min(missing), is_base=min(missing) in begun)
+                first = min(missing, key=lambda each: (each.branch or "", each.version))
+                raise _incomplete(location, first, is_base=first in begun)
         retry.pause(attempt)
     raise AssertionError("unreachable")
 
 
-def _incomplete(location: str, version: int, *, is_base: bool) -> InvalidTableStateError:
+def _incomplete(location: str, missing: At, *, is_base: bool) -> InvalidTableStateError:
     what = "a branch began there" if is_base else "the catalog has it"
     return InvalidTableStateError(
-        f"version {version} of {location} has no file, and {what}",
+        f"{missing} of {location} has no file, and {what}",
         hint="no file of this table can be removed until that is mended",
     )
 
 
-def _read(access: Lance, location: str) -> tuple[References, set[int]]:
-    """What refers to files, and the versions of the main branch at which others began."""
+def _read(access: Lance, location: str) -> tuple[References, set[At]]:
+    """What refers to files, and the versions at which branches began."""
     dataset = access.open(location)
-    main = _tracked(dataset, access.uri(location), location)
     branches: dict[str, Any] = dict(dataset.branches.list())
-    of_branches: set[str] = set()
-    for name in branches:
-        branch = dataset.checkout_version((name, None))
-        of_branches.update(*_tracked(branch, access.uri(location), location).values())
-    begun = {each["parent_version"] for each in branches.values() if not each["parent_branch"]}
-    return References(main, frozenset(of_branches)), begun
+    found: dict[At, frozenset[str]] = {}
+    for branch in (None, *branches):
+        line = dataset if branch is None else dataset.checkout_version((branch, None))
+        tracked = _tracked(line, access.uri(location), location)
+        found.update({At(branch, version): files for version, files in tracked.items()})
+    begun = {At(each["parent_branch"], each["parent_version"]) for each in branches.values()}
+    return References(found), begun
 
 
 def _tracked(dataset: lance.LanceDataset, uri: str, location: str) -> dict[int, frozenset[str]]:
-    """The files at one address that each version of a branch refers to, as keys of the store."""
+    """The files inside one table that each version of a branch refers to, as keys of the store."""
     found: dict[int, set[str]] = {}
     for batch in dataset.tracked_files():
-        columns = (
-            batch.column(name).to_pylist() for name in ("version", "base_uri", "path", "type")
-        )
+        columns = (batch.column(name).to_pylist() for name in _COLUMNS)
         for version, base, path, kind in zip(*columns, strict=True):
             files = found.setdefault(version, set())
-            if kind != _MANIFEST and base == uri:
-                files.add(f"{location}/{path}")
+            inside = _inside(base, uri)
+            if kind != _MANIFEST and inside is not None:
+                files.add(f"{location}{inside}/{path}")
     return {version: frozenset(files) for version, files in found.items()}
+
+
+def _inside(base: str, uri: str) -> str | None:
+    """Where the files of a branch lie below its table; None if it is not below this one."""
+    inside = base.removeprefix(uri)
+    if base == uri or (base != inside and inside.startswith(f"/{names.BRANCHES_DIRECTORY}/")):
+        return inside
+    return None

@@ -74,7 +74,7 @@ def weigh(store: Store, location: str, files: Collection[str]) -> dict[str, int]
     """
     if not files:
         return {}
-    folders = {each.removesuffix(".lance") for each in files if f"{location}/data/" in each}
+    folders = {each.removesuffix(".lance") for each in files if "/data/" in each}
     return {
         entry.key: entry.size
         for entry in store.walk(location)

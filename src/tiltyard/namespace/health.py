@@ -13,8 +13,8 @@ from tiltyard.maintenance.checkup import AUTO_CLEANUP
 from tiltyard.maintenance.doctor import Progress
 from tiltyard.maintenance.drift import Drift, Drifts, Repaired
 from tiltyard.maintenance.findings import Finding
-from tiltyard.maintenance.orphan import Orphan
-from tiltyard.maintenance.orphans import FLOOR_MS, Orphans
+from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
+from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import says

@@ -35,6 +35,7 @@ class MaintenanceOperations(Rooms):
             self._world,
             Retry(attempts=10),
             self._recovery,
+            self._branches,
             self._client,
         )
 
@@ -95,7 +96,8 @@ class MaintenanceOperations(Rooms):
         """Delete old versions of a table as the policy says, and the files that only they had.
 
         Never the latest version, nor one that a tag, a branch or a restore under way refers to.
-        Safe to break off and to repeat: the next run goes on.
+        The removal of a branch that a crash cut off is finished first. Safe to break off and to
+        repeat: the next run goes on.
         """
         cleaner = Cleaner(self._ground, policy)
         work = cleaner.plan if dry_run else cleaner.run

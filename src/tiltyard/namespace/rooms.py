@@ -147,7 +147,7 @@ class Rooms(api.LanceNamespace):
             self._lives.bin,
             sidecars,
             self._left_overs,
-            self._orphans,
+            self._orphans.beside,
             Checkup(store, self._versions, self._drifts, self._branches, self._open),
         )
 

@@ -162,6 +162,7 @@ class TableOperations(Rooms):
         mode = choice(CreateMode, request.mode, "create mode")
         rows = read_ipc(request_data)
         check_schema(rows.schema)
+        self._before_write([identifier])
         created = self._creation.create(identifier, rows, mode, request.properties or {})
         return api.CreateTableResponse(
             location=self._uri(created.table),

@@ -46,7 +46,9 @@ class WriteOperations(Rooms):
         a table that the write creates.
         """
         wanted = choice(WriteMode, str(mode), "write mode")
-        pending = self._writing.begin(names.parse_table_id(id), wanted, properties or {})
+        identifier = names.parse_table_id(id)
+        self._before_write([identifier])
+        pending = self._writing.begin(identifier, wanted, properties or {})
         schema = None
         if pending.read_version:
             at = describe.At(pending.read_version)
@@ -73,9 +75,11 @@ class WriteOperations(Rooms):
         `schema` is that of the rows. An append lets other changes of rows come first, an overwrite
         is refused if any did: ConcurrentModificationError, and its files are removed. With
         `expected_version` either is refused unless that is the latest version; then the files
-        stay, to finish again or to abandon.
+        stay, to finish again or to abandon. So they do where an operation of several steps has not
+        ended.
         """
         check_schema(schema)
+        self._before_write([pending.table.id])
         written = Written(
             pending.table.location,
             schema,
@@ -100,6 +104,7 @@ class WriteOperations(Rooms):
 
         ConcurrentModificationError if another touched the same rows first, or, for a merge, any.
         """
+        self._before_write([pending.table.id])
         return self._fenced(pending, lambda: self._writing.rewrite(pending, rewrite))
 
     def _fenced(self, pending: PendingWrite, commit: Callable[[], Created]) -> Created:

@@ -18,12 +18,18 @@ from tiltyard.catalog.base import Table
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
-from tiltyard.store import AlreadyThere, NotThere, settle
+from tiltyard.store import AlreadyThere, NotThere, Store, settle
 from tiltyard.versions import pins, tags
 from tiltyard.versions.boundary import Boundary, Mark
 from tiltyard.versions.collecting import Collecting
 from tiltyard.versions.reading import Seat, branch_of, must_be_files
-from tiltyard.versions.staged import read_staged, restored_by, transaction_of
+from tiltyard.versions.staged import (
+    fragments_in,
+    read_staged,
+    removed_by,
+    restored_by,
+    transaction_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,8 @@ class DirectoryVersions(Collecting):
         base, _ = transaction_of(body, new.staged)
         try:
             before = self._guard_base(seat.table, new.branch, base)
+            if before.number:
+                guard_fragments(self._store, new, location, body)
             if seat.is_marked:
                 self._guard_floor(new, location, base, seat.floor)
                 self._guard_directory(new, location, base)
@@ -188,6 +196,26 @@ class DirectoryVersions(Collecting):
         """Guard C: a table that was dropped meanwhile was not written to. One request."""
         if not self._holds(seat, branch):
             raise _replaced(seat.table.id)
+
+
+def guard_fragments(store: Store, new: NewVersion, location: str, body: bytes) -> None:
+    """Guard A, for fragments that a change takes away whole: Lance does not notice that they were
+    replaced meanwhile, if the version that did so is gone.
+
+    One request, for such changes only.
+    """
+    removed = removed_by(body)
+    if not removed:
+        return
+    with suppress(NotThere):
+        before = store.get(version_files.key_of(location, new.version - 1, new.naming)).body
+        if removed <= fragments_in(before):
+            return
+    raise ConcurrentModificationError(
+        f"version {new.version} of table {names.display(new.table)} takes rows away from where "
+        f"they no longer are",
+        hint="open the table anew and do it again",
+    )
 
 
 def _of_another(new: NewVersion, base: int) -> ConcurrentModificationError:

@@ -31,7 +31,7 @@ from tiltyard.names import TableId
 from tiltyard.versions.boundary import REJECTED
 from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.copying import Copying
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.directory import NewVersion, guard_fragments
 from tiltyard.versions.references import referred
 from tiltyard.versions.staged import read_staged, restored_by, transaction_of
 
@@ -75,6 +75,11 @@ class ManagedVersions(Copying):
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         base, transaction = transaction_of(body, new.staged)
+        try:
+            guard_fragments(self._store, new, location, body)
+        except ConcurrentModificationError:
+            self.refusals.note(location, new.version)
+            raise
         file = VersionFile(new.version, key, len(body), self._world.now_ms())
         return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
 

@@ -18,11 +18,19 @@ from tiltyard.store import Store
 from tiltyard.world import World
 
 _FORMAT = 1
+_FOLDER = "pins"
+_SUFFIX = ".json"
 
 
 def folder(location: str) -> str:
     """Where the pins of a table, or of one of its branches, lie: outside of it."""
-    return f"{names.BOUNDARIES}/{location}/pins"
+    return f"{names.BOUNDARIES}/{location}/{_FOLDER}"
+
+
+def is_pin(key: str) -> bool:
+    """Whether an object beside the boundaries is a pin."""
+    parent, _, name = key.rpartition("/")
+    return parent.endswith(f"/{_FOLDER}") and name.endswith(_SUFFIX)
 
 
 @contextmanager
@@ -31,10 +39,10 @@ def pinned(
 ) -> Iterator[None]:
     """Keep a version for as long as the block lasts. TableVersionNotFoundError if it was given up.
 
-    Two requests, and what `is_kept` needs. A pin that a crash leaves keeps its version until
-    somebody deletes the file.
+    Two requests, and what `is_kept` needs. A pin that a crash leaves keeps its version until it is
+    removed with the orphans.
     """
-    key = f"{folder(location)}/{world.token(16)}.json"
+    key = f"{folder(location)}/{world.token(16)}{_SUFFIX}"
     body = {"format": _FORMAT, "version": version, "at_ms": world.now_ms()}
     store.put(key, json.dumps(body).encode())
     try:

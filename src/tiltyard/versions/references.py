@@ -12,8 +12,10 @@ from urllib.parse import unquote
 
 from tiltyard import names
 from tiltyard.errors import InvalidTableStateError
-from tiltyard.store import NotThere, Store
+from tiltyard.store import Entry, NotThere, Store
 from tiltyard.versions import pins
+
+_SUFFIX = ".json"
 
 
 def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
@@ -41,13 +43,24 @@ def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
     return found
 
 
+def branches(store: Store, location: str) -> list[str]:
+    """The branches of a table beside the main one, in the order of their names. One request."""
+    listed = store.list(f"{location}/{names.REFERENCES_DIRECTORY}/branches").objects
+    found = (unquote(each.name.removesuffix(_SUFFIX)) for each in listed if _is_reference(each))
+    return sorted(found)
+
+
+def _is_reference(entry: Entry) -> bool:
+    return entry.name.endswith(_SUFFIX)
+
+
 def _each(store: Store, folder: str, note: Callable[[str, dict[str, Any]], None]) -> None:
     entries = store.list(folder).objects
     for entry in entries:
-        if not entry.name.endswith(".json"):
+        if not _is_reference(entry):
             continue
         try:
-            note(unquote(entry.name.removesuffix(".json")), json.loads(store.get(entry.key).body))
+            note(unquote(entry.name.removesuffix(_SUFFIX)), json.loads(store.get(entry.key).body))
         except NotThere:  # removed since it was listed
             continue
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -35,9 +35,22 @@ def read_staged(store: Store, staged: str, location: str, final: str, table: str
 def transaction_of(body: bytes, key: str) -> tuple[int, str]:
     """The version that a writer started from, and the UUID of its transaction.
 
-    A commit that was rebased keeps the original version. Should other text in the manifest look the
-    same, the lowest number counts: it may only refuse too much.
+    An append that was rebased keeps the original version. A delete or an update tells the one that
+    it was rebased onto, as if it had been carried out there; so it is asked for more. Should other
+    text in the manifest look the same, the lowest number counts: it may only refuse too much.
     """
+    number, uuid = _named(body, key)
+    evidence = _carried_out_on(body)
+    return number if evidence is None else min(number, evidence), uuid
+
+
+def transaction_file(body: bytes, key: str) -> str:
+    """The name of the file that tells of the transaction."""
+    number, uuid = _named(body, key)
+    return f"{number}-{uuid}{_SUFFIX.decode()}"
+
+
+def _named(body: bytes, key: str) -> tuple[int, str]:
     found = [(_version(match[1]), match[2]) for match in _names(body)]
     if not found:
         raise InvalidInputError(
@@ -125,3 +138,108 @@ def _number(message: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 128:
             return value, at
+
+
+# Of a manifest, its fragments; of a delete and an update, those that they changed, and of an update
+# whether it wrote columns; of a fragment, its id and its file of deleted rows; of that, the version
+# that it was written on.
+_FRAGMENTS = 2
+_DELETE, _UPDATE = 101, 108
+_CHANGED = {_DELETE: 1, _UPDATE: 2}
+_REMOVED = {_DELETE: 2, _UPDATE: 1}
+_COLUMNS_MODIFIED, _UPDATE_MODE = 4, 7
+_ID, _DELETED_ROWS, _WRITTEN_ON = 1, 3, 2
+
+
+def _carried_out_on(body: bytes) -> int | None:
+    """The version on which a delete or an update looked for its rows, as far as that can be told.
+
+    Lance rebases them over the versions that it finds, and does not notice that some are gone. The
+    files of deleted rows that they wrote tell on which version. A fragment that they changed and
+    that is not there was replaced meanwhile: then nothing is based on it, which is version 0.
+    """
+    if not any(_key(each) in body for each in _CHANGED):
+        return None
+    try:
+        start, _, _, magic = _FOOTER.unpack_from(body, len(body) - _FOOTER.size)
+        manifest = list(_fields(_message(body, start))) if magic == b"LANC" else []
+        section = dict(manifest).get(_TRANSACTION_SECTION)
+        if not isinstance(section, int):
+            return None
+        return _evidence(manifest, dict(_fields(_message(body, section))))
+    except (struct.error, IndexError, KeyError):
+        return None
+
+
+def _evidence(
+    manifest: list[tuple[int, int | bytes]], transaction: dict[int, int | bytes]
+) -> int | None:
+    there = {_id(each) for number, each in manifest if number == _FRAGMENTS}
+    written_on: list[int] = []
+    for kind, changed in _CHANGED.items():
+        operation = transaction.get(kind)
+        if not isinstance(operation, bytes):
+            continue
+        about = list(_fields(operation))
+        writes_rows = not dict(about).keys() & {_COLUMNS_MODIFIED, _UPDATE_MODE}
+        for number, fragment in about:
+            if number != changed or not isinstance(fragment, bytes):
+                continue
+            if _id(fragment) not in there:
+                return 0
+            deleted = dict(_fields(fragment)).get(_DELETED_ROWS)
+            if writes_rows and isinstance(deleted, bytes):
+                version = dict(_fields(deleted)).get(_WRITTEN_ON, 0)
+                written_on += [version] if isinstance(version, int) else []
+    return min(written_on, default=None)
+
+
+def removed_by(body: bytes) -> frozenset[int]:
+    """The fragments that a delete or an update takes away whole: it wrote nothing that tells on
+    which version it found them."""
+    if not any(_key(each) in body for each in _REMOVED):
+        return frozenset()
+    found: set[int] = set()
+    transaction = _transaction(body)
+    for kind, removed in _REMOVED.items():
+        operation = transaction.get(kind)
+        if isinstance(operation, bytes):
+            packed = dict(_fields(operation)).get(removed, b"")
+            found.update(_numbers(packed) if isinstance(packed, bytes) else [packed])
+    return frozenset(found)
+
+
+def fragments_in(body: bytes) -> frozenset[int]:
+    """The fragments of a version."""
+    start = _FOOTER.unpack_from(body, len(body) - _FOOTER.size)[0]
+    every = _fields(_message(body, start))
+    return frozenset(_id(each) for number, each in every if number == _FRAGMENTS)
+
+
+def _transaction(body: bytes) -> dict[int, int | bytes]:
+    try:
+        start, _, _, magic = _FOOTER.unpack_from(body, len(body) - _FOOTER.size)
+        if magic != b"LANC":
+            return {}
+        section = dict(_fields(_message(body, start))).get(_TRANSACTION_SECTION)
+        return dict(_fields(_message(body, section))) if isinstance(section, int) else {}
+    except (struct.error, IndexError, KeyError):
+        return {}
+
+
+def _numbers(packed: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(packed):
+        value, at = _number(packed, at)
+        yield value
+
+
+def _id(fragment: int | bytes) -> int:
+    found = dict(_fields(fragment)).get(_ID, 0) if isinstance(fragment, bytes) else 0
+    return found if isinstance(found, int) else 0
+
+
+def _key(field: int) -> bytes:
+    """How a field of that number begins, with a value that has a size."""
+    tag = field << 3 | 2
+    return bytes([tag & 127 | 128, tag >> 7])

@@ -18,8 +18,8 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.group import Then
 from tiltyard.errors import (
-    ConcurrentModificationError,
     NamespaceNotFoundError,
+    ServiceUnavailableError,
     TableAlreadyExistsError,
     ThrottlingError,
 )
@@ -161,7 +161,7 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
     outcomes = _at_once(lambda: manifest.submit(interrupted), follow)
 
     assert isinstance(outcomes[0], KeyboardInterrupt)
-    assert outcomes[1] is None or isinstance(outcomes[1], ConcurrentModificationError)
+    assert outcomes[1] is None or isinstance(outcomes[1], ServiceUnavailableError)
     _declare(catalog, "lake", "after")
     assert "after" in _tables(catalog)
 
@@ -252,7 +252,7 @@ def test_an_interruption_of_what_follows_is_told_to_all(
 
     outcomes = _at_once(*(partial(add, f"t{at}") for at in range(8)))
 
-    assert {type(each) for each in outcomes} <= {KeyboardInterrupt, ConcurrentModificationError}
+    assert {type(each) for each in outcomes} <= {KeyboardInterrupt, ServiceUnavailableError}
     assert KeyboardInterrupt in {type(each) for each in outcomes}
     _declare(catalog, "lake", "after")
     assert len(_tables(catalog)) == 9
@@ -284,5 +284,5 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
     )
 
     kinds = [type(each) for each in outcomes]
-    assert kinds == [type(None), KeyboardInterrupt, ConcurrentModificationError]
+    assert kinds == [type(None), KeyboardInterrupt, ServiceUnavailableError]
     assert _tables(catalog) == ["first", "second"]

@@ -17,7 +17,12 @@ from typing import Any
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import LostRaceError
-from tiltyard.errors import ConcurrentModificationError, ThrottlingError, TiltyardError
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    ServiceUnavailableError,
+    ThrottlingError,
+    TiltyardError,
+)
 from tiltyard.store import Retry
 
 LONGEST_QUEUE = 10_000
@@ -186,7 +191,8 @@ def _fail(tickets: Sequence[_Ticket], error: BaseException) -> None:
         raise error
 
 
-def _interrupted() -> ConcurrentModificationError:
-    return ConcurrentModificationError(
+def _interrupted() -> ServiceUnavailableError:
+    """No refusal: whoever takes it for one would do again what may have happened."""
+    return ServiceUnavailableError(
         "the commit was interrupted", hint="it may have happened; look before trying again"
     )

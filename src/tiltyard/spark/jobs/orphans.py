@@ -162,7 +162,7 @@ class _Search:
     def _beside(self) -> Iterator[OrphanFile]:
         """What belongs to no table, by the rules and the hand of the search in one process."""
         units = self._catalog.orphan_units
-        found = [*units.around(self._floor_ms), *units.beside(self._floor_ms)]
+        found = list(units.beside.find(self._floor_ms))
         gone = set() if self._dry_run else set(units.remove(found, self._floor_ms))
         for each in found:
             done = Action.REMOVED if each in gone else Action.KEPT

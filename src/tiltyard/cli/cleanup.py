@@ -1,0 +1,158 @@
+"""`tiltyard cleanup`: old versions of tables, shown or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltyard.cli import identifiers, lives, words
+from tiltyard.cli.call import Call
+from tiltyard.cli.confirm import confirm, confirm_all
+from tiltyard.cli.maintenance import (
+    TABLE,
+    All,
+    Inside,
+    Tables,
+    as_progress,
+    chosen_tables,
+    end_with,
+    show_rows,
+)
+from tiltyard.cli.output import Field
+from tiltyard.cli.progress import bar
+
+if TYPE_CHECKING:
+    from tiltyard.maintenance.cleanup import Cleaned
+
+CLEANED = (
+    "table",
+    "versions_removed",
+    "files_removed",
+    "bytes_removed",
+    "versions_kept",
+    "kept",
+    "skipped",
+    "warning",
+    "error",
+)
+
+
+def cleanup(
+    call: Call,
+    tables: Tables = None,
+    every: All = False,
+    inside: Inside = None,
+    keep: Annotated[
+        int, typer.Option("--keep", metavar="N", help="How many of the newest versions stay.")
+    ] = 10,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="Only what is older than this, like 7d."),
+    ] = None,
+    min_age: Annotated[
+        str | None,
+        typer.Option("--min-age", metavar="TIME", help="What is younger stays in any case."),
+    ] = None,
+    allow_young: Annotated[
+        bool, typer.Option("--allow-young", help="Allow a --min-age below the catalog's.")
+    ] = False,
+    below_floor: Annotated[
+        bool,
+        typer.Option(
+            "--allow-below-recovery-floor",
+            help="Allow --keep 1 or 2: what a crash left half done may not be undone then.",
+        ),
+    ] = False,
+    branches: Annotated[
+        bool,
+        typer.Option(
+            "--branches",
+            help="Versions of branches, too. Only if nobody removes a branch meanwhile and uses "
+            "its name again.",
+        ),
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+) -> None:
+    """Delete old versions of tables; a dry run without --apply.
+
+    A version goes if it is not among the newest --keep and older than --older-than; the files that
+    only it had go with it. The latest, tagged versions and those at which a branch begins always
+    stay; so does what was the latest a short while ago. On a terminal you are asked to type the
+    table's name, or the number of several.
+    """
+    from tiltyard.maintenance.policy import CleanupPolicy
+
+    chosen = chosen_tables(tables, inside, every=every)
+    policy = CleanupPolicy(
+        keep,
+        None if older_than is None else lives.duration("--older-than", older_than),
+        None if min_age is None else lives.duration("--min-age", min_age),
+        below_floor,
+        allow_young,
+        branches,
+    )
+    found = _clean_up(call, policy, chosen, dry_run=True)
+    going = [each.table for each in found if not each.is_nothing]
+    if apply and going:
+        ask(call, going, yes=yes)
+        chosen = {"tables": [identifiers.parse(each) for each in going]}
+        done = {each.table: each for each in _clean_up(call, policy, chosen, dry_run=False)}
+        found = [done.get(each.table, each) for each in found]
+    show_cleaned(call, found, apply=apply)
+
+
+def show_cleaned(call: Call, found: Sequence[Cleaned], *, apply: bool) -> None:
+    """Print what became of tables, or would, and end the command by it."""
+    rows = [asdict(each) for each in found]
+    people = [
+        TABLE,
+        Field("versions_removed", words.number, right=True, title="versions"),
+        Field("files_removed", words.number, right=True, title="files"),
+        Field("bytes_removed", words.size, right=True, title="size"),
+        Field("kept", words.plain, title="kept"),
+    ]
+    show_rows(call, people, CLEANED, rows, _is_noteworthy)
+    call.out.say(_said_of_cleaned(found, apply=apply))
+    end_with(rows)
+
+
+def _is_noteworthy(row: Mapping[str, Any]) -> bool:
+    return bool(row["versions_removed"] or row["files_removed"] or row["skipped"])
+
+
+def _clean_up(
+    call: Call, policy: Any, chosen: Mapping[str, Any], *, dry_run: bool
+) -> list[Cleaned]:
+    with bar(call, "Looking at versions" if dry_run else "Cleaning up") as show:
+        return call.catalog.cleanup_all_tables(
+            policy,
+            **chosen,
+            dry_run=dry_run,
+            progress=None if show is None else as_progress(show),
+        )
+
+
+def ask(call: Call, names: Sequence[str], *, yes: bool) -> None:
+    """The question before old versions go."""
+    if len(names) == 1:
+        confirm(call, "delete old versions of table", names[0], yes=yes)
+    else:
+        confirm_all(call, "delete old versions of the tables", names, yes=yes)
+
+
+def _said_of_cleaned(found: Sequence[Cleaned], *, apply: bool) -> str:
+    versions = words.counted(sum(each.versions_removed for each in found), "version")
+    files = words.counted(sum(each.files_removed for each in found), "file")
+    size = words.size(sum(each.bytes_removed for each in found))
+    failed = sum(each.error is not None for each in found)
+    if not failed and all(each.is_nothing for each in found):
+        return "There is nothing to clean up."
+    said = f"{'Removed' if apply else 'Would remove'} {versions} and {files}, {size}"
+    said += f"; {words.number(failed)} failed." if failed else "."
+    return said if apply else f"{said} Nothing was deleted; --apply does it."
