@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli import words
+from tiltyard import words
 from tiltyard.cli.call import Call, parse_pairs
 from tiltyard.cli.output import Field
 
