@@ -1,0 +1,35 @@
+"""How often somebody may ask: a bucket of tokens for each, and room for so many of them."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from tiltyard.errors import ThrottlingError
+
+MOST_REMEMBERED = 10_000
+
+
+class Rate:
+    """So many per second for each name; twice as many at once. For the event loop only."""
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._burst = max(1.0, 2 * per_second)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str, tokens: float = 1.0) -> None:
+        """ThrottlingError if there is none left. Taking 0 only asks."""
+        if self._per_second <= 0:
+            return
+        now = self._clock()
+        left, at = self._left.pop(name, (self._burst, now))
+        left = min(self._burst, left + (now - at) * self._per_second)
+        if left < 1:
+            self._left[name] = (left, now)
+            raise ThrottlingError("too many requests", hint="slow down and try again")
+        self._left[name] = (left - tokens, now)
+        if len(self._left) > MOST_REMEMBERED:
+            self._left.popitem(last=False)
