@@ -49,6 +49,21 @@ class Audit:
         if self._path is not None:
             self._write(line + "\n")
 
+    def record(
+        self,
+        *,
+        who: str,
+        role: str,
+        what: str,
+        target: str,
+        outcome: str,
+        status: int,
+        request_id: str,
+        address: str,
+    ) -> None:
+        """The same for pages, which note what just ended."""
+        self.note(Event(now(), who, role, what, target, outcome, status, request_id, address))
+
     def recent(self, limit: int = 100) -> list[Event]:
         """The last changes, newest first."""
         return list(self._last)[::-1][:limit]

@@ -1,0 +1,174 @@
+"""Namespaces and tables: finding one, and all that can be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import lance_namespace as api
+import pyarrow as pa
+from starlette.responses import Response
+
+from tiltyard import names, words
+from tiltyard.console import charts
+from tiltyard.console.visit import Visit
+from tiltyard.errors import TiltyardError
+from tiltyard.maintenance.checkup import MANY_FRAGMENTS, MANY_VERSIONS
+from tiltyard.namespace import DirectoryNamespace
+from tiltyard.tables.describe import Version
+
+MOST_SHOWN = 200
+MOST_VERSIONS = 50
+FIRST_ROWS = 10
+
+
+# -- which there are
+
+
+async def tables(visit: Visit) -> Response:
+    """The namespaces and tables of one namespace, or all tables whose id has a text in it."""
+    wanted = visit.said("q")
+    inside = names.parse_namespace_id(names.parse_dotted(visit.said("in")))
+    if not inside and not visit.sees_all:
+        inside = visit.principal.prefix
+    visit.principal.require_sight(inside)
+    if wanted:
+        found = await visit.ask(_search, visit.catalog, wanted, inside)
+        return visit.show(
+            "tables.html", inside=inside, wanted=wanted, namespaces=[], **_first(found)
+        )
+    namespaces, found = await visit.ask(_listed, visit.catalog, inside)
+    return visit.show(
+        "tables.html", inside=inside, wanted="", namespaces=namespaces, **_first(found)
+    )
+
+
+def _first(found: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    return {"tables": found[:MOST_SHOWN], "left": max(0, len(found) - MOST_SHOWN)}
+
+
+def _listed(
+    catalog: DirectoryNamespace, inside: names.NamespaceId
+) -> tuple[list[str], list[tuple[str, ...]]]:
+    below = catalog.list_namespaces(api.ListNamespacesRequest(id=list(inside))).namespaces
+    found = catalog.list_tables(api.ListTablesRequest(id=list(inside))).tables
+    return list(below), [(*inside, each) for each in found]
+
+
+def _search(
+    catalog: DirectoryNamespace, wanted: str, inside: names.NamespaceId
+) -> list[tuple[str, ...]]:
+    every = catalog.list_all_tables(api.ListTablesRequest(id=[])).tables
+    ids = (names.split_object_id(each) for each in every)
+    return [
+        each
+        for each in ids
+        if each[: len(inside)] == inside and wanted.lower() in names.dotted(each).lower()
+    ]
+
+
+# -- one of them
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table as its page shows it. What can't be read leaves its place empty, and says why."""
+
+    location: str
+    properties: dict[str, str]
+    declared_only: bool = False
+    columns: Sequence[tuple[str, str, bool]] = ()
+    history: Sequence[Version] = ()
+    tags: dict[str, Any] = field(default_factory=dict)
+    branches: dict[str, Any] = field(default_factory=dict)
+    stats: Any = None
+    indexes: Sequence[Any] = ()
+    names: Sequence[str] = ()
+    rows: Sequence[dict[str, Any]] = ()
+    problem: str | None = None
+
+    @property
+    def latest(self) -> Version | None:
+        return self.history[-1] if self.history else None
+
+    @property
+    def advice(self) -> list[str]:
+        """What would help the table."""
+        told = []
+        if self.stats is not None and self.stats.fragment_stats.num_fragments > MANY_FRAGMENTS:
+            told.append("It has many fragments: optimize it.")
+        if len(self.history) > MANY_VERSIONS:
+            told.append("It has many versions: clean up the old ones.")
+        return told
+
+    def tags_of(self, version: int) -> list[str]:
+        return [name for name, tag in self.tags.items() if tag.version == version]
+
+
+async def table(visit: Visit) -> Response:
+    identifier = visit.table()
+    view = await visit.ask(_view, visit.catalog, identifier)
+    timeline = charts.timeline(
+        [(each.created_at, each.rows, _of_version(each)) for each in view.history],
+        f"Rows over {words.counted(len(view.history), 'version')}",
+    )
+    return visit.show(
+        "table.html",
+        id=identifier,
+        view=view,
+        timeline=timeline,
+        recent=list(reversed(view.history))[:MOST_VERSIONS],
+        left=max(0, len(view.history) - MOST_VERSIONS),
+    )
+
+
+def _of_version(version: Version) -> str:
+    when: datetime = version.created_at
+    rows = words.counted(version.rows, "row")
+    return f"Version {version.version}: {rows}, {when:%Y-%m-%d %H:%M} UTC"
+
+
+def _view(catalog: DirectoryNamespace, identifier: list[str]) -> TableView:
+    found = catalog.describe_table(api.DescribeTableRequest(id=identifier, check_declared=True))
+    known: dict[str, Any] = {
+        "location": found.location or "",
+        "properties": dict(found.properties or {}),
+        "declared_only": bool(found.is_only_declared),
+    }
+    if found.is_only_declared:
+        return TableView(**known)
+    try:
+        return TableView(**known, **_inside(catalog, identifier))
+    except TiltyardError as problem:
+        return TableView(**known, problem=str(problem))
+
+
+def _readable(schema: pa.Schema) -> list[str]:
+    """Columns to show rows of. Ten large binary values could be more than the server has room for."""
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return [each.name for each in schema if not any(is_so(each.type) for is_so in binary)]
+
+
+def _inside(catalog: DirectoryNamespace, identifier: list[str]) -> dict[str, Any]:
+    detail = catalog.describe_table(
+        api.DescribeTableRequest(id=identifier, load_detailed_metadata=True)
+    )
+    dataset = catalog.open_table(identifier)
+    rows = dataset.to_table(limit=FIRST_ROWS, columns=_readable(dataset.schema))
+    return {
+        "columns": [
+            (each.name, words.type_name(each.type), each.nullable)
+            for each in (detail.var_schema.fields if detail.var_schema else ())
+        ],
+        "history": catalog.table_history(identifier),
+        "tags": catalog.list_table_tags(api.ListTableTagsRequest(id=identifier)).tags,
+        "branches": catalog.list_table_branches(
+            api.ListTableBranchesRequest(id=identifier)
+        ).branches,
+        "stats": catalog.get_table_stats(api.GetTableStatsRequest(id=identifier)),
+        "indexes": catalog.list_table_indices(api.ListTableIndicesRequest(id=identifier)).indexes,
+        "names": rows.schema.names,
+        "rows": rows.to_pylist(),
+    }
