@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -39,10 +40,15 @@ def read_ipc(data: bytes) -> pa.Table:
 def write_ipc(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
     """Batches as an Arrow IPC file, each encoded as it comes."""
     sink = io.BytesIO()
+    write_ipc_to(sink, schema, batches)
+    return sink.getvalue()
+
+
+def write_ipc_to(sink: BinaryIO, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """The same into a file that is open."""
     with pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue()
 
 
 def _has_decimal(kind: pa.DataType) -> bool:
