@@ -146,7 +146,7 @@ def _view(catalog: DirectoryNamespace, identifier: list[str]) -> TableView:
 
 
 def _readable(schema: pa.Schema) -> list[str]:
-    """Columns to show rows of. Ten large binary values could be more than the server has room for."""
+    """Columns to show rows of: large binary values could be more than the server has room for."""
     binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
     return [each.name for each in schema if not any(is_so(each.type) for is_so in binary)]
 

@@ -100,6 +100,6 @@ def _upwards(value: int, most: int) -> float:
 
 
 def _picture(kind: str, told: str, drawn: Sequence[Markup]) -> Markup:
-    return Markup('<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">{}</svg>').format(
-        kind, _WIDTH, _HEIGHT, told, Markup().join(drawn)
-    )
+    return Markup(
+        '<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">{}</svg>'
+    ).format(kind, _WIDTH, _HEIGHT, told, Markup().join(drawn))

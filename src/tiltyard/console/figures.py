@@ -123,9 +123,7 @@ def _of_table(catalog: DirectoryNamespace, table: TableId) -> TableFigures | Non
     if not history:
         return TableFigures(table)
     last = history[-1]
-    return TableFigures(
-        table, last.rows, last.fragments, len(history), last.bytes, last.created_at
-    )
+    return TableFigures(table, last.rows, last.fragments, len(history), last.bytes, last.created_at)
 
 
 def _is_there(catalog: DirectoryNamespace, table: Sequence[str]) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from functools import partial
+
 from lance_namespace import DropTableRequest
 from starlette.responses import Response
 
@@ -9,6 +12,7 @@ from tiltyard import names, words
 from tiltyard.console.visit import Visit
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
 from tiltyard.lifecycle.purge import Outcome
+from tiltyard.lifecycle.trash import Trashed
 
 
 async def trash(visit: Visit) -> Response:
@@ -19,6 +23,7 @@ async def trash(visit: Visit) -> Response:
         dropped=list(reversed(seen)),
         bytes=sum(each.bytes or 0 for each in seen),
         held=sum(each.held for each in seen),
+        left=partial(_left, datetime.now(UTC)),
     )
 
 
@@ -66,15 +71,18 @@ async def purge(visit: Visit) -> Response:
         raise InvalidInputError(
             "that is not its name, so nothing was done", hint=f"type {visit.target}"
         )
-    receipt = await visit.ask(
-        visit.catalog.purge_table, identifier, generation=_generation(visit)
-    )
+    receipt = await visit.ask(visit.catalog.purge_table, identifier, generation=_generation(visit))
     if receipt.outcome is not Outcome.PURGED:
         raise InvalidTableStateError(f"table {visit.target} was not purged: {receipt.error}")
     objects = words.counted(receipt.objects, "object")
-    return visit.go(
-        "trash", f"Purged {visit.target}: {objects}, {words.size(receipt.bytes)}."
-    )
+    return visit.go("trash", f"Purged {visit.target}: {objects}, {words.size(receipt.bytes)}.")
+
+
+def _left(now: datetime, dropped: Trashed) -> float:
+    """The share of its time in the trash that a table still has."""
+    if dropped.expires_at is None or dropped.expires_at <= now:
+        return 0.0
+    return (dropped.expires_at - now) / (dropped.expires_at - dropped.dropped_at)
 
 
 def _named(visit: Visit) -> list[str]:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
+from markupsafe import Markup
 from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -156,8 +157,13 @@ class Visit:
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page."""
-        page = TEMPLATES.get_template(template).render(visit=self, notice=self.notice(), **values)
+        page = TEMPLATES.get_template(template).render(
+            visit=self, notice=self.notice(), token=self._token_field, **values
+        )
         return HTMLResponse(page, status)
+
+    def _token_field(self) -> Markup:
+        return Markup('<input type="hidden" name="token" value="{}">').format(self.token)
 
     def go(self, path: str, said: str | None = None, **query: str) -> Response:
         """Send the browser to a page, which says how it went."""
