@@ -38,6 +38,11 @@ class Background(Generic[T]):
         self._last: Kept[T] | None = None
 
     @property
+    def last(self) -> Kept[T] | None:
+        """What was found last, however old."""
+        return self._last
+
+    @property
     def is_running(self) -> bool:
         return self._running is not None and not self._running.done()
 

@@ -35,7 +35,7 @@ def when(moment: datetime | None, none: str = "never") -> Markup:
 def due(moment: datetime | None) -> Markup:
     """When something ends: a countdown, or that it is over."""
     if moment is not None and moment <= datetime.now(UTC):
-        return Markup('<span class="due">now</span>')
+        return Markup('<span class="due">expired</span>')
     return when(moment)
 
 

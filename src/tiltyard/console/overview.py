@@ -15,11 +15,16 @@ from tiltyard.console.visit import Visit
 FRESH = timedelta(seconds=60)
 
 
+def counting() -> Background[Figures]:
+    """The figures of one catalog, counted when a page asks for them."""
+    return Background(count, FRESH)
+
+
 class Overview:
     """Shows the figures of a catalog, and has them counted."""
 
-    def __init__(self) -> None:
-        self._figures: Background[Figures] = Background(count, FRESH)
+    def __init__(self, figures: Background[Figures]) -> None:
+        self._figures = figures
 
     async def show(self, visit: Visit) -> Response:
         kept = await self._figures.soon(visit.catalog)

@@ -12,11 +12,12 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tiltyard.access import Role
-from tiltyard.console import browse, events, login, trash
+from tiltyard.console import events, login, table, trash
 from tiltyard.console.doctor import Doctor
+from tiltyard.console.listing import Listing
 from tiltyard.console.looks import STATIC
 from tiltyard.console.maintenance import Maintenance
-from tiltyard.console.overview import Overview
+from tiltyard.console.overview import Overview, counting
 from tiltyard.console.visit import HOME, LoginNeeded, Visit
 from tiltyard.errors import TableNotFoundError
 
@@ -45,7 +46,9 @@ class Rooms:
     """What the pages of one server remember."""
 
     def __init__(self) -> None:
-        self.overview = Overview()
+        figures = counting()
+        self.overview = Overview(figures)
+        self.listing = Listing(figures)
         self.maintenance = Maintenance()
         self.doctor = Doctor()
 
@@ -58,8 +61,8 @@ PAGES = (
     Page("POST", "/logout", None, lambda _: login.logout),
     Page("GET", "/", _READER, lambda rooms: rooms.overview.show),
     Page("POST", "/count", _READER, lambda rooms: rooms.overview.count_again),
-    Page("GET", "/tables", _READER, lambda _: browse.tables),
-    Page("GET", "/table", _READER, lambda _: browse.table),
+    Page("GET", "/tables", _READER, lambda rooms: rooms.listing.show),
+    Page("GET", "/table", _READER, lambda _: table.show),
     Page("POST", "/table/drop", _WRITER, lambda _: trash.drop, "drop table"),
     Page("GET", "/trash", _READER, lambda _: trash.trash),
     Page("POST", "/trash/restore", _WRITER, lambda _: trash.restore, "undrop table"),

@@ -33,7 +33,7 @@ function age(seconds) {
 function until(seconds) {
   for (const [noun, span] of SPANS)
     if (seconds >= 0.95 * span) return `in ${counted(Math.round(seconds / span), noun)}`;
-  return seconds > 0 ? `in ${Math.ceil(seconds)} s` : "now";
+  return seconds > 0 ? `in ${Math.ceil(seconds)} s` : "expired";
 }
 
 function tick() {

@@ -1,4 +1,4 @@
-"""Namespaces and tables: finding one, and all that can be said about it."""
+"""One table: its schema, versions, tags, branches, health and first rows."""
 
 from __future__ import annotations
 
@@ -11,65 +11,16 @@ import lance_namespace as api
 import pyarrow as pa
 from starlette.responses import Response
 
-from tiltyard import names, words
+from tiltyard import words
 from tiltyard.console import charts
 from tiltyard.console.visit import Visit
 from tiltyard.errors import TiltyardError
-from tiltyard.maintenance.checkup import MANY_FRAGMENTS, MANY_VERSIONS
+from tiltyard.maintenance.checkup import MANY_VERSIONS
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.tables.describe import Version
 
-MOST_SHOWN = 200
 MOST_VERSIONS = 50
 FIRST_ROWS = 10
-
-
-# -- which there are
-
-
-async def tables(visit: Visit) -> Response:
-    """The namespaces and tables of one namespace, or all tables whose id has a text in it."""
-    wanted = visit.said("q")
-    inside = names.parse_namespace_id(names.parse_dotted(visit.said("in")))
-    if not inside and not visit.sees_all:
-        inside = visit.principal.prefix
-    visit.principal.require_sight(inside)
-    if wanted:
-        found = await visit.ask(_search, visit.catalog, wanted, inside)
-        return visit.show(
-            "tables.html", inside=inside, wanted=wanted, namespaces=[], **_first(found)
-        )
-    namespaces, found = await visit.ask(_listed, visit.catalog, inside)
-    return visit.show(
-        "tables.html", inside=inside, wanted="", namespaces=namespaces, **_first(found)
-    )
-
-
-def _first(found: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    return {"tables": found[:MOST_SHOWN], "left": max(0, len(found) - MOST_SHOWN)}
-
-
-def _listed(
-    catalog: DirectoryNamespace, inside: names.NamespaceId
-) -> tuple[list[str], list[tuple[str, ...]]]:
-    below = catalog.list_namespaces(api.ListNamespacesRequest(id=list(inside))).namespaces
-    found = catalog.list_tables(api.ListTablesRequest(id=list(inside))).tables
-    return list(below), [(*inside, each) for each in found]
-
-
-def _search(
-    catalog: DirectoryNamespace, wanted: str, inside: names.NamespaceId
-) -> list[tuple[str, ...]]:
-    every = catalog.list_all_tables(api.ListTablesRequest(id=[])).tables
-    ids = (names.split_object_id(each) for each in every)
-    return [
-        each
-        for each in ids
-        if each[: len(inside)] == inside and wanted.lower() in names.dotted(each).lower()
-    ]
-
-
-# -- one of them
 
 
 @dataclass(frozen=True)
@@ -87,6 +38,7 @@ class TableView:
     indexes: Sequence[Any] = ()
     names: Sequence[str] = ()
     rows: Sequence[dict[str, Any]] = ()
+    numeric: frozenset[str] = frozenset()
     problem: str | None = None
 
     @property
@@ -97,8 +49,8 @@ class TableView:
     def advice(self) -> list[str]:
         """What would help the table."""
         told = []
-        if self.stats is not None and self.stats.fragment_stats.num_fragments > MANY_FRAGMENTS:
-            told.append("It has many fragments: optimize it.")
+        if self.stats is not None and self.stats.fragment_stats.num_small_fragments > 1:
+            told.append("Its small fragments can be joined: optimize it.")
         if len(self.history) > MANY_VERSIONS:
             told.append("It has many versions: clean up the old ones.")
         return told
@@ -107,7 +59,7 @@ class TableView:
         return [name for name, tag in self.tags.items() if tag.version == version]
 
 
-async def table(visit: Visit) -> Response:
+async def show(visit: Visit) -> Response:
     identifier = visit.table()
     view = await visit.ask(_view, visit.catalog, identifier)
     timeline = charts.timeline(
@@ -145,6 +97,11 @@ def _view(catalog: DirectoryNamespace, identifier: list[str]) -> TableView:
         return TableView(**known, problem=str(problem))
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(is_so(kind) for is_so in numbers)
+
+
 def _readable(schema: pa.Schema) -> list[str]:
     """Columns to show rows of: large binary values could be more than the server has room for."""
     binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
@@ -171,4 +128,5 @@ def _inside(catalog: DirectoryNamespace, identifier: list[str]) -> dict[str, Any
         "indexes": catalog.list_table_indices(api.ListTableIndicesRequest(id=identifier)).indexes,
         "names": rows.schema.names,
         "rows": rows.to_pylist(),
+        "numeric": frozenset(each.name for each in rows.schema if _is_number(each.type)),
     }
