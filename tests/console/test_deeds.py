@@ -57,7 +57,7 @@ def test_a_held_table_has_no_purge_until_it_is_released(
     visitor: Visitor, catalog: tiltyard.DirectoryNamespace
 ) -> None:
     held = visitor.send("trash/hold", seen="trash", id="shop.clicks").text
-    assert "Purge shop.clicks" not in held
+    assert "Purge… shop.clicks" not in held
     purge = {"id": "shop.clicks", "typed": "shop.clicks"}
     assert visitor.send("trash/purge", seen="trash", **purge).status_code == 409
     visitor.send("trash/release", seen="trash", id="shop.clicks")

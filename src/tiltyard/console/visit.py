@@ -187,6 +187,8 @@ class Visit:
         """The headers and cookies that every page has."""
         response.headers["content-security-policy"] = POLICY
         response.headers["cache-control"] = "no-store"
+        # With none at all, browsers would not say that a form comes from our own page.
+        response.headers["referrer-policy"] = "same-origin"
         if BROWSER not in self.request.cookies:
             self.remember(response, BROWSER, self.browser)
         if self._notice is not None:
