@@ -26,9 +26,9 @@ class Watched:
     def go(self, path: str = "") -> Response | None:
         return self.page.goto(self._address + path)
 
-    def click(self, role: Any, name: str, *, exact: bool = True) -> None:
-        """Click what a screen reader calls so."""
-        self.page.get_by_role(role, name=name, exact=exact).click()
+    def click(self, role: Any, name: str) -> None:
+        """Click what a screen reader calls so; of several, the first."""
+        self.page.get_by_role(role, name=name, exact=True).first.click()
 
     def fill(self, label: str, text: str) -> None:
         self.page.locator("[popover]:popover-open, main").last.get_by_label(label).fill(text)
@@ -42,10 +42,11 @@ class Watched:
             path = self._pictures / f"console-{name}.png"
             self.page.screenshot(path=path, full_page=full)
 
-    def findings(self, axe: str) -> list[str]:
-        """What axe finds serious or critical on the page as it is now."""
+    def findings(self, axe: str, *rules: str) -> list[str]:
+        """What axe finds serious or critical on the page as it is now, by all rules or some."""
         self.page.evaluate(axe)
-        found: Mapping[str, Any] = self.page.evaluate("axe.run()")
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found: Mapping[str, Any] = self.page.evaluate("options => axe.run(options)", options)
         return [
             f"{self.page.url}: {each['id']}: {node['html']}"
             for each in found["violations"]
