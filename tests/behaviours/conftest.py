@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import lance_namespace as api
@@ -11,6 +12,9 @@ import pytest
 import tiltyard
 from tests.behaviours.modes import COMPATIBILITY, MODES, Mode
 from tests.behaviours.places import Bucket, Disk, Place
+from tests.behaviours.remote import Remote
+from tests.kit import rest
+from tests.kit.rest import Street
 
 Reopen = Callable[[], api.LanceNamespace]
 
@@ -57,10 +61,28 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Bucket(server, server.new_root())
 
 
+@pytest.fixture(scope="session")
+def street() -> Iterator[Street]:
+    with rest.street() as made:
+        yield made
+
+
+@pytest.fixture(params=["direct", "rest"])
+def door(request: pytest.FixtureRequest) -> str:
+    """Whether a client opens the directory itself, or asks a server that does."""
+    chosen: str = request.param
+    return chosen
+
+
 @pytest.fixture
-def reopen(mode: Mode, place: Place) -> Reopen:
+def reopen(mode: Mode, place: Place, door: str, request: pytest.FixtureRequest) -> Iterator[Reopen]:
     """Opens another client on the same root."""
-    return lambda: open_catalog(mode, place)
+    if door == "direct":
+        yield lambda: open_catalog(mode, place)
+        return
+    street: Street = request.getfixturevalue("street")
+    with ExitStack() as houses:
+        yield lambda: Remote(houses.enter_context(street.serving(open_catalog(mode, place))))
 
 
 @pytest.fixture
