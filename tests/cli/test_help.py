@@ -18,12 +18,23 @@ VERBS = {
     "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
+    "keys": "add list revoke",
 }
 
 
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
-    for alone in ("migrate", "manage", "snapshot", "doctor", "recover", "repair", "orphans", "sql"):
+    for alone in (
+        "migrate",
+        "manage",
+        "snapshot",
+        "doctor",
+        "recover",
+        "repair",
+        "orphans",
+        "serve",
+        "sql",
+    ):
         yield (alone,)
     for noun, verbs in VERBS.items():
         yield (noun,)

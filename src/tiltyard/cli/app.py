@@ -19,6 +19,7 @@ from tiltyard.cli import (
     maintenance,
     migrate,
     ns,
+    serve,
     sql,
     table,
     trash,
@@ -50,6 +51,7 @@ app.add_typer(table.app, name="table")
 app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
+app.add_typer(serve.app, name="keys")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
@@ -60,6 +62,7 @@ verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
+verb(app, "serve")(serve.serve)
 data.add_to(table.app)
 lives.add_to(table.app)
 versions.add_to(table.app)

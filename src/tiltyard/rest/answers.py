@@ -62,8 +62,8 @@ def as_json(value: Any, status: int = 200) -> Response:
 def error(problem: Exception, instance: str) -> Response:
     """An error as clients of the protocol expect it: the code picks their exception."""
     if isinstance(problem, Refused):
-        code = ErrorCode.UNSUPPORTED if problem.status in (404, 405) else ErrorCode.INVALID_INPUT
-        return _error(problem.status, str(problem), code, instance, problem.headers)
+        invalid = ErrorCode.INVALID_INPUT
+        return _error(problem.status, str(problem), invalid, instance, headers=problem.headers)
     if not isinstance(problem, LanceNamespaceError):
         told = "something went wrong that should not; the server's log says what"
         return _error(500, told, ErrorCode.INTERNAL, instance)
@@ -73,7 +73,8 @@ def error(problem: Exception, instance: str) -> Response:
         headers["WWW-Authenticate"] = 'Bearer realm="tiltyard"'
     if status in (429, 503):
         headers["Retry-After"] = "1"
-    return _error(status, str(problem), problem.code, instance, headers)
+    hint = getattr(problem, "hint", None)
+    return _error(status, str(problem), problem.code, instance, hint, headers)
 
 
 def _error(
@@ -81,8 +82,12 @@ def _error(
     message: str,
     code: ErrorCode,
     instance: str,
+    hint: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    answer = as_json({"error": message, "code": int(code), "instance": instance}, status)
+    told = {"error": message, "code": int(code), "instance": instance}
+    if hint is not None:
+        told["detail"] = hint
+    answer = as_json(told, status)
     answer.headers.update(headers or {})
     return answer

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from lance_namespace.errors import LanceNamespaceError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -76,11 +77,14 @@ def create_app(
         routes=[
             *(Route(path, _guarded(endpoint, role)) for path, endpoint, role in FIXED),
             *([Mount(CONSOLE, routes=list(pages))] if pages else ()),
-            Mount("/", service),
         ],
         middleware=[Middleware(Door, settings=settings, keyring=keyring, sessions=sessions)],
+        exception_handlers={HTTPException: _refused},
         lifespan=_lifespan,
     )
+    # Not as a route: to Starlette's patterns, a path with a line break is none.
+    app.router.default = service
+    app.router.redirect_slashes = False
     app.state.namespace = namespace
     app.state.settings = settings
     app.state.keyring = keyring
@@ -97,6 +101,13 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     yield
     app.state.ready = False
     app.state.runner.close()  # commits in flight end before the process does
+
+
+async def _refused(request: Request, problem: Exception) -> Response:
+    """What Starlette refuses, in the form of all other errors."""
+    assert isinstance(problem, HTTPException)
+    refusal = answers.Refused(problem.status_code, problem.detail, dict(problem.headers or {}))
+    return answers.error(refusal, request.url.path)
 
 
 def _guarded(endpoint: Endpoint, needs: Role | None) -> Endpoint:

@@ -74,15 +74,22 @@ class OwnOperation(Operation):
             given = dict(given)
             if given.pop("id", asked.id) != asked.id:
                 raise InvalidInputError("id in the route and in the body differ")
-        try:
-            request = self.request.model_validate(given)
-        except ValidationError as error:
-            raise InvalidInputError(wrong(error)) from error
+        request = self.checked(given)
         arguments = {name: getattr(request, name) for name in request.model_fields_set}
         if asked.id is not None:
             arguments["id"] = asked.id
         targets = list(_targets(arguments)) or ([] if self.filtered else [()])
         return Call(self._work(arguments), targets, self.needs)
+
+    def checked(self, given: Mapping[str, Any]) -> BaseModel:
+        """The parameters of a request. InvalidInputError."""
+        for name, each in self.request.model_fields.items():
+            if isinstance(given.get(name), bool) and each.annotation is not bool:
+                raise InvalidInputError(f"{name} can't be true or false")  # to pydantic, 1 or 0
+        try:
+            return self.request.model_validate(given)
+        except ValidationError as error:
+            raise InvalidInputError(wrong(error)) from error
 
     def _work(self, arguments: Mapping[str, Any]) -> Callable[[Desk], Any]:
         if self.on_namespace:
@@ -234,7 +241,9 @@ OPERATIONS: tuple[OwnOperation, ...] = (
     _row(_WRITER, "POST", "table/{id}/protect", "protect_table"),
     _row(_ADMIN, "POST", "table/{id}/unprotect", "unprotect_table"),
     _row(_ADMIN, "POST", "table/{id}/purge", "purge_table"),
+    _row(_READER, "POST", "trash/purgable", "list_purgable_tables"),
     _row(_READER, "POST", "purge/plan", "plan_purge"),
+    _row(_ADMIN, "POST", "purge", "purge_tables"),
     _row(_ADMIN, "POST", "purge/apply", apply_purge),
     # versions
     _row(_READER, "GET", "table/{id}/history", "table_history"),

@@ -1,4 +1,4 @@
-"""Running the application: uvicorn, as the settings say, and logs as people or programs read them."""
+"""Running the application with uvicorn, as the settings say; logs for people or for programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from tiltyard.rest.settings import ServerSettings
 
@@ -15,7 +15,7 @@ from tiltyard.rest.settings import ServerSettings
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
-def configure(app: Starlette, settings: ServerSettings) -> uvicorn.Config:
+def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     """How uvicorn serves the application. It writes no log of its own requests: the door does."""
     return uvicorn.Config(
         app,
@@ -34,7 +34,7 @@ def configure(app: Starlette, settings: ServerSettings) -> uvicorn.Config:
     )
 
 
-def serve(app: Starlette, settings: ServerSettings) -> None:
+def serve(app: ASGIApp, settings: ServerSettings) -> None:
     """Serve until a signal says stop; then end what is under way."""
     uvicorn.Server(configure(app, settings)).run()
 
