@@ -4,6 +4,6 @@
 them: which there are, and the role that each one needs.
 """
 
-from tiltyard.console.pages import PAGES, pages
+from tiltyard.console.pages import PAGES, pages, roles
 
-__all__ = ["PAGES", "pages"]
+__all__ = ["PAGES", "pages", "roles"]

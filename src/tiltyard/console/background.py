@@ -16,14 +16,20 @@ T = TypeVar("T")
 
 # A small catalog answers within this time, and nobody sees a page that waits.
 PATIENCE_SECONDS = 2.0
+# Looking takes at most a twentieth of the time, however large the catalog is.
+REST = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Kept(Generic[T]):
-    """An answer, and when it was found."""
+    """An answer, when it was found, and how long that took."""
 
     value: T
     at: datetime
+    took: timedelta
+
+    def is_fresh(self, fresh: timedelta) -> bool:
+        return datetime.now(UTC) - self.at < max(fresh, REST * self.took)
 
 
 class Background(Generic[T]):
@@ -52,7 +58,7 @@ class Background(Generic[T]):
         `again` looks anew whatever there is.
         """
         last = self._last
-        if last is not None and not again and datetime.now(UTC) - last.at < self._fresh:
+        if last is not None and not again and last.is_fresh(self._fresh):
             return last
         running = asyncio.wrap_future(self._begin(catalog))
         done, _ = await asyncio.wait([running], timeout=PATIENCE_SECONDS)
@@ -65,6 +71,8 @@ class Background(Generic[T]):
             return self._running
 
     def _look(self, catalog: DirectoryNamespace) -> Kept[T]:
-        kept = Kept(self._find(catalog), datetime.now(UTC))
-        self._last = kept
+        begun = datetime.now(UTC)
+        found = self._find(catalog)
+        now = datetime.now(UTC)
+        self._last = kept = Kept(found, now, now - begun)
         return kept

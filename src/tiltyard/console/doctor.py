@@ -13,6 +13,7 @@ from tiltyard.maintenance.findings import Finding, Severity
 from tiltyard.namespace import DirectoryNamespace
 
 FRESH = timedelta(minutes=5)
+MOST_SHOWN = 300
 
 
 class Doctor:
@@ -27,6 +28,7 @@ class Doctor:
         return visit.show(
             "doctor.html",
             kept=kept,
+            findings=kept.value[:MOST_SHOWN] if kept else [],
             is_running=self._findings.is_running,
             counts=[(each, counts[each]) for each in Severity],
         )

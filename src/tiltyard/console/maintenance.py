@@ -10,7 +10,7 @@ from starlette.responses import Response
 from tiltyard import names
 from tiltyard.console.jobs import JOBS, Choices, Job, job
 from tiltyard.console.runs import MOST_SHOWN, Run, Runs, Work
-from tiltyard.console.visit import Visit
+from tiltyard.console.visit import NotHere, Visit
 from tiltyard.errors import InvalidInputError
 from tiltyard.names import NamespaceId
 
@@ -37,7 +37,7 @@ class Maintenance:
 
     async def apply(self, visit: Visit) -> Response:
         """Do what a plan says; what deletes is confirmed by how much it is."""
-        plan = self._runs.get(visit.said("id"), visit.principal)
+        plan = self._found(visit)
         result = plan.result
         if not plan.is_plan or result is None or result.apply is None:
             raise InvalidInputError("there is nothing to apply", hint="make a plan first")
@@ -51,7 +51,7 @@ class Maintenance:
         return visit.go("run", id=run.id)
 
     async def run(self, visit: Visit) -> Response:
-        run = self._runs.get(visit.said("id"), visit.principal)
+        run = self._found(visit)
         rows = list(run.result.rows) if run.result else []
         return visit.show(
             "run.html",
@@ -60,6 +60,12 @@ class Maintenance:
             rows=rows[:MOST_SHOWN],
             left=max(0, len(rows) - MOST_SHOWN),
         )
+
+    def _found(self, visit: Visit) -> Run:
+        run = self._runs.get(visit.said("id"), visit.principal)
+        if run is None:
+            raise NotHere("There is no such run. The server keeps the last ones.")
+        return run
 
     def _start(self, visit: Visit, run: Run, work: Work) -> None:
         loop, note = asyncio.get_running_loop(), partial(_note, visit)

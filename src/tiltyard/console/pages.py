@@ -18,8 +18,7 @@ from tiltyard.console.listing import Listing
 from tiltyard.console.looks import STATIC
 from tiltyard.console.maintenance import Maintenance
 from tiltyard.console.overview import Overview, counting
-from tiltyard.console.visit import HOME, LoginNeeded, Visit
-from tiltyard.errors import TableNotFoundError
+from tiltyard.console.visit import HOME, LoginNeeded, NotHere, Visit
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +78,11 @@ PAGES = (
 )
 
 
+def roles() -> dict[tuple[str, str], Role | None]:
+    """The role that each page needs, by method and path; None if it is open to everybody."""
+    return {(each.method, f"/console{each.path}"): each.role for each in PAGES}
+
+
 def pages() -> list[BaseRoute]:
     """The routes of the console, for one server."""
     rooms = Rooms()
@@ -90,7 +94,7 @@ def pages() -> list[BaseRoute]:
 
 
 async def _nowhere(visit: Visit) -> Response:
-    raise TableNotFoundError("there is no such page", hint="the menu has all of them")
+    raise NotHere("There is no such page.")
 
 
 async def _static(request: Request) -> Response:
@@ -145,6 +149,8 @@ _STATUS = {
 
 def _refusal(visit: Visit, problem: Exception) -> Response:
     """A page that says what is wrong, and what to do."""
+    if isinstance(problem, NotHere):
+        return visit.show("problem.html", 404, message=str(problem), hint=None)
     if not isinstance(problem, LanceNamespaceError):
         log.error("a page has failed: %s", visit.request.url.path, exc_info=problem)
         told = "Something went wrong that should not. The server's log says what."

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from tiltyard.access import Principal
-from tiltyard.errors import ConcurrentModificationError, TableNotFoundError, TiltyardError
+from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.names import NamespaceId
 
 log = logging.getLogger(__name__)
@@ -120,12 +120,10 @@ class Runs:
         self._pool.submit(self._carry_out, run, work, ended)
         return run
 
-    def get(self, id: str, principal: Principal) -> Run:
-        """A run that somebody may see: it kept to their namespace."""
+    def get(self, id: str, principal: Principal) -> Run | None:
+        """A run, if somebody may see it: it kept to their namespace."""
         found = self._kept.get(id)
-        if found is None or not principal.sees(found.inside):
-            raise TableNotFoundError("there is no such run", hint="the server keeps the last ones")
-        return found
+        return found if found is not None and principal.sees(found.inside) else None
 
     def recent(self, principal: Principal) -> list[Run]:
         """Newest first."""

@@ -14,14 +14,20 @@ from tiltyard.errors import InvalidInputError, InvalidTableStateError
 from tiltyard.lifecycle.purge import Outcome
 from tiltyard.lifecycle.trash import Trashed
 
+MOST_SHOWN = 200
+
 
 async def trash(visit: Visit) -> Response:
-    found = await visit.ask(visit.catalog.list_trash, with_bytes=True)
-    seen = [each for each in found if visit.principal.sees(each.id)]
+    """What was dropped, last first. A size takes a listing, so a large trash shows none."""
+    found = await visit.ask(visit.catalog.list_trash)
+    if len(found) <= MOST_SHOWN:
+        found = await visit.ask(visit.catalog.list_trash, with_bytes=True)
+    seen = [each for each in reversed(found) if visit.principal.sees(each.id)]
     return visit.show(
         "trash.html",
-        dropped=list(reversed(seen)),
-        bytes=sum(each.bytes or 0 for each in seen),
+        dropped=seen[:MOST_SHOWN],
+        count=len(seen),
+        bytes=sum(each.bytes or 0 for each in seen) if len(found) <= MOST_SHOWN else None,
         held=sum(each.held for each in seen),
         left=partial(_left, datetime.now(UTC)),
     )

@@ -45,6 +45,10 @@ class LoginNeeded(Exception):
     """Nobody is logged in, and the page is not for everybody."""
 
 
+class NotHere(Exception):
+    """There is no such page or run. The message says so."""
+
+
 class Visit:
     """One request to one page. `target` is what it changes, for the audit."""
 
