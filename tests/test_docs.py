@@ -60,7 +60,8 @@ def _shown(page: Path) -> ParameterSet:
 
 
 def _has_spark(page: Path) -> bool:
-    return page.stem.startswith("spark")
+    runs = (each.text for each in _blocks(page) if each.language in RUN)
+    return page.stem.startswith("spark") or any("tiltyard.spark" in each for each in runs)
 
 
 @pytest.mark.parametrize(

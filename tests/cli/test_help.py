@@ -18,6 +18,7 @@ VERBS = {
     "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
+    "jobs": "optimize cleanup purge index maintain",
     "keys": "add list revoke",
 }
 

@@ -185,13 +185,13 @@ def test_settings_by_which_lance_deletes_versions_are_reported(catalog: Director
 
 def _meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], times: int) -> None:
     """Change the table whenever a compaction has been planned and not committed."""
-    from tiltyard.maintenance import optimize
+    from tiltyard.maintenance import compaction
 
-    plan = optimize.Compaction.plan
+    plan = compaction.Compaction.plan
     left = [times]
 
     class Interrupted:
-        commit = staticmethod(optimize.Compaction.commit)
+        commit = staticmethod(compaction.Compaction.commit)
 
         @staticmethod
         def plan(*given: object) -> object:
@@ -201,7 +201,7 @@ def _meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], time
                 change()
             return answer
 
-    monkeypatch.setattr(optimize, "Compaction", Interrupted)
+    monkeypatch.setattr(compaction, "Compaction", Interrupted)
 
 
 def test_who_changes_the_same_rows_meanwhile_goes_first(

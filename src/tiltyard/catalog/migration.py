@@ -22,6 +22,7 @@ from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.errors import TiltyardError
 from tiltyard.store import Store
 from tiltyard.world import World
 
@@ -36,6 +37,7 @@ class Action(StrEnum):
     LIFTED = "lifted"
     PRESENT = "present"
     SKIPPED = "skipped"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,14 @@ class Migrated:
     location: str
     action: Action
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Directories that look like V1 tables, and whether all that is hidden in them was lifted."""
+
+    directories: tuple[str, ...]
+    lifted: bool
 
 
 class Migration:
@@ -71,26 +81,62 @@ class Migration:
         The first run looks at those with a row too: a client that knows no rows may have hidden
         them.
         """
-        listing = self._store.list()
-        candidates = [each for each in listing.directories if _looks_like_v1(each)]
-        snapshot = EMPTY if self._manifest is None else self._manifest.read()
+        found = self.look()
         if not dry_run:
             self._store.require_conditions()
         report: list[Migrated] = []
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
+            snapshot = self._snapshot()
             judged = pool.map(
-                lambda directory: self._judge(directory, snapshot, is_lifted(listing)), candidates
+                lambda directory: self._judge(directory, snapshot, found.lifted), found.directories
             )
             for chunk in _chunks(judged, ROWS_PER_COMMIT):
                 if not dry_run:
-                    self._lift([each for each in chunk if each.action is Action.LIFTED])
-                    self._add([each for each in chunk if each.action is Action.ADDED])
+                    self._write(chunk)
                 report.extend(chunk)
                 if progress:
-                    progress(len(report), len(candidates))
+                    progress(len(report), len(found.directories))
         if not dry_run:
             self._directory.stamp()
         return report
+
+    # -- the same in units, for many processes
+
+    def look(self) -> Found:
+        """Which directories there are to be judged. One listing."""
+        listing = self._store.list()
+        directories = tuple(each for each in listing.directories if _looks_like_v1(each))
+        return Found(directories, is_lifted(listing))
+
+    def judge(self, found: Found) -> list[Migrated]:
+        """What is to be done with some directories. One look at each; what goes wrong with one is
+        its own."""
+        snapshot = self._snapshot()
+
+        def judged(directory: str) -> Migrated:
+            try:
+                return self._judge(directory, snapshot, found.lifted)
+            except TiltyardError as error:
+                name = directory.removesuffix(names.TABLE_SUFFIX)
+                return Migrated(name, directory, Action.FAILED, str(error))
+
+        with ThreadPoolExecutor(PROBING_THREADS) as pool:
+            return list(pool.map(judged, found.directories))
+
+    def finish(self, judged: Sequence[Migrated]) -> None:
+        """Do what was judged, in few commits. The catalog is stamped if nothing has failed."""
+        self._store.require_conditions()
+        for chunk in _chunks(iter(judged), ROWS_PER_COMMIT):
+            self._write(chunk)
+        if not any(each.action is Action.FAILED for each in judged):
+            self._directory.stamp()
+
+    def _snapshot(self) -> Snapshot:
+        return EMPTY if self._manifest is None else self._manifest.read()
+
+    def _write(self, chunk: Sequence[Migrated]) -> None:
+        self._lift([each for each in chunk if each.action is Action.LIFTED])
+        self._add([each for each in chunk if each.action is Action.ADDED])
 
     def _judge(self, directory: str, snapshot: Snapshot, lifted: bool) -> Migrated:
         name = directory.removesuffix(names.TABLE_SUFFIX)

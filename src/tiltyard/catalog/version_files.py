@@ -35,6 +35,12 @@ class VersionFile:
     modified_ms: int | None = field(default=None, compare=False)
     e_tag: str | None = field(default=None, compare=False)
 
+    @property
+    def naming(self) -> Naming:
+        """How the table names its versions, as the name of this one tells."""
+        digits = self.key.rpartition("/")[2].partition(".")[0]
+        return Naming.NEWEST_FIRST if len(digits) == _DIGITS else Naming.PLAIN
+
 
 def parse(entry: Entry) -> VersionFile | None:
     """The version that an object under `_versions/` holds, if it is a finished one."""

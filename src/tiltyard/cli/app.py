@@ -15,6 +15,8 @@ from tiltyard.cli import (
     data,
     failures,
     health,
+    jobs,
+    jobs_maintain,
     lives,
     maintenance,
     migrate,
@@ -51,6 +53,7 @@ app.add_typer(table.app, name="table")
 app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(serve.app, name="keys")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
@@ -64,6 +67,7 @@ verb(app, "cleanup")(maintenance.cleanup)
 verb(app, "sql")(sql.sql)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
+jobs_maintain.add_to(jobs.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
 

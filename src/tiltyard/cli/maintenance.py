@@ -39,6 +39,7 @@ OPTIMIZED = (
     "files_after",
     "bytes_before",
     "bytes_after",
+    "bytes_rewritten",
     "version",
     "committed",
     "skipped",
@@ -81,6 +82,11 @@ def optimize(
         found = call.catalog.optimize_all_tables(
             **chosen, options=options, progress=None if show is None else _progress(show)
         )
+    show_optimized(call, found)
+
+
+def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
+    """Print what became of tables, and end the command by it."""
     rows = [asdict(each) for each in found]
     people = [
         TABLE,
@@ -92,7 +98,7 @@ def optimize(
     ]
     _show(call, people, OPTIMIZED, rows, lambda row: row["committed"] or row["skipped"])
     call.out.say(_said_of_optimized(found))
-    _end(rows)
+    end(rows)
 
 
 def cleanup(
@@ -146,10 +152,15 @@ def cleanup(
     found = _clean_up(call, policy, chosen, dry_run=True)
     going = [each.table for each in found if not each.is_nothing]
     if apply and going:
-        _ask(call, going, yes=yes)
+        ask(call, going, yes=yes)
         chosen = {"tables": [identifiers.parse(each) for each in going]}
         done = {each.table: each for each in _clean_up(call, policy, chosen, dry_run=False)}
         found = [done.get(each.table, each) for each in found]
+    show_cleaned(call, found, apply=apply)
+
+
+def show_cleaned(call: Call, found: Sequence[Cleaned], *, apply: bool) -> None:
+    """Print what became of tables, or would, and end the command by it."""
     rows = [asdict(each) for each in found]
     people = [
         TABLE,
@@ -160,7 +171,7 @@ def cleanup(
     ]
     _show(call, people, CLEANED, rows, lambda row: row["versions_removed"] or row["files_removed"])
     call.out.say(_said_of_cleaned(found, apply=apply))
-    _end(rows)
+    end(rows)
 
 
 # -- what they share
@@ -193,7 +204,8 @@ def _progress(show: Callable[[int, int, str], None]) -> Callable[[Any, int, int]
     return lambda row, done, total: show(done, total, f"{done} of {total} tables")
 
 
-def _ask(call: Call, names: Sequence[str], *, yes: bool) -> None:
+def ask(call: Call, names: Sequence[str], *, yes: bool) -> None:
+    """The question before old versions go."""
     if len(names) == 1:
         confirm(call, "delete old versions of table", names[0], yes=yes)
     else:
@@ -243,7 +255,7 @@ def _said_of_cleaned(found: Sequence[Cleaned], *, apply: bool) -> str:
     return said if apply else f"{said} Nothing was deleted; --apply does it."
 
 
-def _end(rows: Sequence[Mapping[str, Any]]) -> None:
+def end(rows: Sequence[Mapping[str, Any]]) -> None:
     """A table that failed makes the run one that failed in part."""
     failed = sum(row["error"] is not None for row in rows)
     if failed:

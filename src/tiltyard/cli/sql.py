@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiltyard import words
+from tiltyard.cli import spark
 from tiltyard.cli.call import Call, parse_pairs
 from tiltyard.cli.output import Field
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from tiltyard.errors import TiltyardError
 
 SCANS = [
     Field("table"),
@@ -47,10 +41,7 @@ def sql(
         bool,
         typer.Option("--explain", help="Only tell what would be read, and by which filter."),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Another Spark: local[4], spark://host:7077."),
-    ] = None,
+    master: spark.Master = None,
 ) -> None:
     """Answer a query over the tables of the catalog.
 
@@ -59,17 +50,16 @@ def sql(
     Spark takes some seconds.
     """
     values = {name: _value(text) for name, text in parse_pairs(args, "--arg").items()}
-    with _spark_errors(), _without_log(call.options.verbose):
+    properties = call.settings.as_properties()
+    with spark.running(call, "answer the query", master) as session:
         from tiltyard.spark.sql import explain as explained
         from tiltyard.spark.sql import sql as answered
 
-        properties = call.settings.as_properties()
-        spark = _session(master, verbose=call.options.verbose)
         if explain:
-            found = explained(spark, query=query, args=values, **properties)
+            found = explained(session, query=query, args=values, **properties)
             call.out.rows(SCANS, [vars(each) for each in found])
             return
-        answer = answered(spark, query=query, args=values, **properties).toArrow()
+        answer = answered(session, query=query, args=values, **properties).toArrow()
     names = _distinct(answer.column_names)
     call.out.rows(
         [Field(name, words.value, title=shown) for name, shown in names.items()],
@@ -99,75 +89,3 @@ def _distinct(columns: Sequence[str]) -> dict[str, str]:
 def _rows(answer: pa.Table, names: list[str]) -> Iterator[Mapping[str, Any]]:
     for batch in answer.rename_columns(names).to_batches():
         yield from batch.to_pylist()
-
-
-def _session(master: str | None, *, verbose: bool) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    from tiltyard.spark.session import session
-
-    if SparkSession.getActiveSession() is not None:
-        return session(master)
-    if sys.stderr.isatty():
-        print("Starting Spark.", file=sys.stderr)
-    if verbose:
-        return session(master)
-    with _silent():
-        return session(master)
-
-
-@contextmanager
-def _without_log(wanted: bool) -> Iterator[None]:
-    """Spark logs each error before it raises it."""
-    before = logging.root.manager.disable
-    if not wanted:
-        logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Whatever starts meanwhile writes its log nowhere, as long as it runs."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-@contextmanager
-def _spark_errors() -> Iterator[None]:
-    """Spark's errors as ours, and its absence."""
-    from tiltyard.errors import InvalidInputError, UnsupportedOperationError, translate
-
-    try:
-        from pyspark.errors import AnalysisException, ParseException, PySparkException
-    except ImportError as missing:
-        raise UnsupportedOperationError(
-            "queries are answered by Spark, which is not installed",
-            hint="pip install 'tiltyard[spark]'",
-        ) from missing
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        raise InvalidInputError(_first_line(error)) from error
-    except PySparkException as error:
-        raise _told(translate, error) from error
-
-
-def _told(translate: Callable[..., TiltyardError], error: Exception) -> TiltyardError:
-    found = translate(error, "answer the query")
-    found.message = f"could not answer the query: {_first_line(error)}"
-    return found
-
-
-def _first_line(error: Exception) -> str:
-    """What went wrong, without the plan and the text of the query that follow."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].partition(" SQLSTATE: ")[0] if lines else type(error).__name__

@@ -87,21 +87,25 @@ def purge(
     """
     plan = _plan(call, tables or [], older_than)
     if not plan.tables:
-        call.out.summary("Nothing to purge.", _RECEIPT, [])
+        call.out.summary("Nothing to purge.", RECEIPT, [])
         return
     total = f"{words.counted(len(plan.tables), 'table')}, {words.size(plan.bytes)}"
     if not apply:
         rows = [_row(each) | {"outcome": "planned"} for each in plan.tables]
-        said = f"Would purge {total}. Nothing was deleted; --apply does it."
-        _show(call, [TABLE, GENERATION, DROPPED, EXPIRES, SIZE], _RECEIPT, rows, said)
+        said = f"Would purge {total}. {NOT_DONE}"
+        _show(call, [TABLE, GENERATION, DROPPED, EXPIRES, SIZE], RECEIPT, rows, said)
         return
-    _ask(call, plan, yes=yes)
-    receipts = _apply(call, plan)
+    ask(call, plan.tables, yes=yes)
+    show_receipts(call, _apply(call, plan), named=bool(tables))
+
+
+def show_receipts(call: Call, receipts: Sequence[Receipt], *, named: bool) -> None:
+    """Print what became of dropped tables, and end the command by it."""
     people = [*_RECEIPT_FOR_PEOPLE, *([_WHY] if any(each.error for each in receipts) else [])]
-    _show(call, people, _RECEIPT, [_receipt_row(each) for each in receipts], _summary(receipts))
+    _show(call, people, RECEIPT, [_receipt_row(each) for each in receipts], _summary(receipts))
     counts = Counter(each.outcome.value for each in receipts)
     # What somebody brought back in the meantime is only amiss if it was named.
-    if counts["failed"] or (tables and counts["skipped"]):
+    if counts["failed"] or (named and counts["skipped"]):
         raise typer.Exit(Exit.PARTLY if counts["purged"] else Exit.FAILED)
 
 
@@ -116,12 +120,12 @@ def _plan(call: Call, tables: Sequence[str], older_than: str | None) -> PurgePla
     from tiltyard.errors import InvalidTableStateError
 
     wanted = identifiers.parse_all(tables)
-    cutoff = None if older_than is None else _cutoff(older_than)
-    if wanted and cutoff:
+    before = None if older_than is None else cutoff(older_than)
+    if wanted and before:
         raise UsageError(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
-    plan = call.catalog.plan_purge(wanted or None, deleted_before=cutoff)
+    plan = call.catalog.plan_purge(wanted or None, deleted_before=before)
     held = [identifiers.shown(each.id) for each in plan.tables if each.held]
     if held:
         raise InvalidTableStateError(
@@ -130,7 +134,8 @@ def _plan(call: Call, tables: Sequence[str], older_than: str | None) -> PurgePla
     return plan
 
 
-def _cutoff(older_than: str) -> datetime:
+def cutoff(older_than: str) -> datetime:
+    """The time so long ago."""
     from tiltyard.settings import duration
 
     seconds = duration(lives.duration("--older-than", older_than))
@@ -139,8 +144,9 @@ def _cutoff(older_than: str) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=seconds)
 
 
-def _ask(call: Call, plan: PurgePlan, *, yes: bool) -> None:
-    names = [identifiers.shown(each.id) for each in plan.tables]
+def ask(call: Call, tables: Sequence[Trashed], *, yes: bool) -> None:
+    """The question before dropped tables go for good."""
+    names = [identifiers.shown(each.id) for each in tables]
     if len(names) == 1:
         confirm(call, "delete for good the table", names[0], yes=yes)
     else:
@@ -165,6 +171,8 @@ def _summary(receipts: Sequence[Receipt]) -> str:
     counts = Counter(each.outcome.value for each in receipts)
     objects = words.counted(sum(each.objects for each in receipts), "object")
     size = words.size(sum(each.bytes for each in receipts))
+    if counts["planned"]:
+        return f"Would purge {words.counted(counts['planned'], 'table')}: {objects}, {size}."
     said = [f"Purged {words.counted(counts['purged'], 'table')}: {objects}, {size}"]
     left = [each for each in ("skipped", "failed") if counts[each]]
     return "; ".join(said + [f"{words.number(counts[each])} {each}" for each in left]) + "."
@@ -187,6 +195,8 @@ def _show(
         call.out.say(sentence)
 
 
+NOT_DONE = "Nothing was deleted; --apply does it."
+
 _EXACT = (
     "table",
     "generation",
@@ -202,7 +212,7 @@ _EXACT = (
     "location",
 )
 
-_RECEIPT = [
+RECEIPT = [
     Field(each)
     for each in (
         "table",

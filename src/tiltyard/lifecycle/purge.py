@@ -6,8 +6,9 @@ table stays "purging", and the next run goes on. What stops one table does not s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,12 +17,14 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError, TiltyardError
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.bin import Bin
-from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
 from tiltyard.store import Progress, Store
 from tiltyard.world import World, moment
+
+RECEIPTS = "purge"
 
 
 class Outcome(StrEnum):
@@ -60,6 +63,26 @@ class Receipt:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A purge that nobody can undo any more.
+
+    `keys` were listed before the claim, the versions last, and nothing else may be deleted. Without
+    them the directory is never used again, so it can be listed after the claim, by anyone.
+    """
+
+    dropped: Trashed
+    keys: tuple[str, ...] | None
+    bytes: int = 0
+    claim: Claim | None = None
+
+    def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The keys that go first, and the versions, which go once all of those are gone."""
+        keys, folder = self.keys or (), f"/{names.VERSIONS_DIRECTORY}/"
+        first = next((at for at, key in enumerate(keys) if folder in key), len(keys))
+        return keys[:first], keys[first:]
+
+
 TableProgress = Callable[[Receipt, int, int], None]
 
 
@@ -90,11 +113,15 @@ class Purge:
         return [each for each in self._trash.everything() if each.is_purgable(now, deleted_before)]
 
     def plan(
-        self, tables: Sequence[TableId] | None = None, deleted_before: datetime | None = None
+        self,
+        tables: Sequence[TableId] | None = None,
+        deleted_before: datetime | None = None,
+        *,
+        with_bytes: bool = True,
     ) -> PurgePlan:
         """What would be deleted: everything whose time has come, or exactly the given tables."""
         now = moment(self._world.now_ms())
-        listed = self._trash.everything(with_bytes=True)
+        listed = self._trash.everything(with_bytes=with_bytes)
         if tables is None:
             chosen = [each for each in listed if each.is_purgable(now, deleted_before)]
         else:
@@ -122,43 +149,69 @@ class Purge:
         if found is None:
             return self._receipt(planned, Outcome.SKIPPED, "it is no longer in the trash")
         if found.held:
-            return self._receipt(planned, Outcome.SKIPPED, "it is held")
+            return self.held(planned)
         try:
             return self.purge(found)
-        except (InvalidTableStateError, TableNotFoundError) as error:
-            return self._receipt(planned, Outcome.SKIPPED, str(error))
         except TiltyardError as error:
-            return self._receipt(planned, Outcome.FAILED, str(error))
+            return self.refused(planned, error)
 
     def purge(self, dropped: Trashed, progress: Progress | None = None) -> Receipt:
         """Delete one dropped table, whether or not its time has come.
 
         If two do so at once, both may delete, but only the one that ends it has purged the table.
         """
+        claimed = self.claim(dropped)
+        if claimed.keys is None:
+            entries = list(self._store.walk(dropped.location))
+            keys = tuple(each.key for each in entries)
+            claimed = replace(claimed, keys=keys, bytes=sum(each.size for each in entries))
+        self._store.delete_many(claimed.keys or (), progress)
+        return self.finish(claimed, len(claimed.keys or ()), claimed.bytes)
+
+    # -- the steps, for whoever spreads them over processes
+
+    def weigh(self, dropped: Trashed) -> tuple[int, int]:
+        """How many objects a dropped table has, and their bytes. Changes nothing."""
+        sizes = [each.size for each in self._store.walk(dropped.location)]
+        return len(sizes), sum(sizes)
+
+    def claim(self, dropped: Trashed) -> Claimed:
+        """Take a dropped table: from here on there is no way back. Safe to repeat, by anyone.
+
+        A renamed table still lies at a V1 location: there, its marker has the last word.
+        """
         if self._manifest is None or self._trash.is_marked(dropped):
             claim = self._markers.claim(dropped.id[0], dropped.generation)
-            self._markers.delete(claim, progress)
-            ended = self._markers.finish(claim)
-            objects, size = len(claim.keys), claim.bytes
+            return Claimed(dropped, claim.keys, claim.bytes, claim)
+        assert self._moves is not None
+        claimed = self._manifest.submit(rows.claim(dropped.id, dropped.generation)).answer
+        return Claimed(dropped, None if self._moves.bury(claimed) else ())
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete some of what a claim has listed, in bulk requests. Safe to repeat."""
+        self._store.delete_many(keys)
+
+    def delete_directory(self, claimed: Claimed) -> None:
+        """Delete what a claim without a list has. Safe to repeat."""
+        assert claimed.keys is None
+        self._store.delete_many(each.key for each in self._store.walk(claimed.dropped.location))
+
+    def finish(self, claimed: Claimed, objects: int, size: int) -> Receipt:
+        """Note that nothing is left of a table whose objects were deleted."""
+        dropped = claimed.dropped
+        if claimed.claim is not None:
+            ended = self._markers.finish(claimed.claim)
         else:
-            ended, objects, size = self._purge_row(dropped, progress)
+            assert self._manifest is not None
+            ended = self._manifest.submit(rows.finish(dropped.id, dropped.generation)).answer
         if not ended:
             return self._receipt(dropped, Outcome.SKIPPED, "another purge has taken it over")
         return self._receipt(dropped, Outcome.PURGED, None, objects, size)
 
-    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[bool, int, int]:
-        """The directory is never used again, so it can be listed after the claim, by anyone.
-
-        A renamed table still lies at a V1 location: there, its marker has the last word.
-        """
-        assert self._manifest is not None
-        assert self._moves is not None
-        claimed = self._manifest.submit(rows.claim(dropped.id, dropped.generation)).answer
-        mine = self._moves.bury(claimed)
-        entries = list(self._store.walk(dropped.location)) if mine else []
-        self._store.delete_many((each.key for each in entries), progress)
-        ended = self._manifest.submit(rows.finish(dropped.id, dropped.generation)).answer
-        return ended, len(entries), sum(each.size for each in entries)
+    def refused(self, dropped: Trashed, error: TiltyardError) -> Receipt:
+        """The receipt of a table that is still there, and why."""
+        moved = isinstance(error, InvalidTableStateError | TableNotFoundError)
+        return self._receipt(dropped, Outcome.SKIPPED if moved else Outcome.FAILED, str(error))
 
     def _receipt(
         self,
@@ -180,8 +233,37 @@ class Purge:
             error,
         )
 
+    def held(self, dropped: Trashed) -> Receipt:
+        """The receipt of a table that may not go."""
+        return self._receipt(dropped, Outcome.SKIPPED, "it is held")
+
+    def planned(self, dropped: Trashed, objects: int, size: int) -> Receipt:
+        """The receipt of a table that would go."""
+        return self._receipt(dropped, Outcome.PLANNED, None, objects, size)
+
     def as_planned(self, plan: PurgePlan) -> list[Receipt]:
         """A plan in the form of receipts, for a dry run."""
-        return [
-            self._receipt(each, Outcome.PLANNED, None, 0, each.bytes or 0) for each in plan.tables
-        ]
+        return [self.planned(each, 0, each.bytes or 0) for each in plan.tables]
+
+
+def write_receipts(store: Store, world: World, receipts: Sequence[Receipt]) -> str | None:
+    """Keep receipts as a file of JSON lines, and return its key; no file for none. One request."""
+    if not receipts:
+        return None
+    key = f"{names.AUDIT}/{RECEIPTS}-{world.generation()}.jsonl"
+    store.put(key, "".join(f"{json.dumps(_as_json(each))}\n" for each in receipts).encode())
+    return key
+
+
+def _as_json(receipt: Receipt) -> dict[str, object]:
+    return {
+        "table": names.dotted(receipt.id),
+        "generation": receipt.generation,
+        "location": receipt.location,
+        "outcome": receipt.outcome.value,
+        "objects": receipt.objects,
+        "bytes": receipt.bytes,
+        "at": receipt.at.isoformat(),
+        "by": receipt.by,
+        "error": receipt.error,
+    }

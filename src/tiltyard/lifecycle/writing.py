@@ -48,8 +48,8 @@ class PendingWrite:
     `read_version` is 0 for a table that is to be created; then `schema` is None. `base_version` is
     the latest version in the directory, be it of a dropped table. `tag` is the state of the marker,
     where one decides, and `token` a name of this write alone. A write that `evolves` brings columns
-    that the table lacks. `is_done` says that there is nothing to write: the mode was `exist_ok`,
-    and the table exists.
+    that the table lacks. `notes` are said by the metadata of the schema from its commit on.
+    `is_done` says that there is nothing to write: the mode was `exist_ok`, and the table exists.
     """
 
     table: Table
@@ -63,6 +63,7 @@ class PendingWrite:
     uri: str = ""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: Any = None
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> TableId:

@@ -8,7 +8,7 @@ do not see. A staged manifest counts while a row or a sidecar names it, or while
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -47,10 +47,15 @@ class Needed:
     uuids: set[str] = field(default_factory=set)
     staged: list[bytes] = field(default_factory=list)
 
+    def add(self, other: Needed) -> None:
+        self.files |= other.files
+        self.uuids |= other.uuids
+        self.staged += other.staged
+
     def needs(self, folder: str, parts: Sequence[str]) -> bool:
         """Whether a file is needed; `parts` are those of its path, from its table on."""
         if folder == INDEXES:
-            return bool(self.uuids.intersection(parts)) or not any(map(_is_uuid, parts))
+            return bool(self.uuids.intersection(parts)) or not any(map(is_uuid, parts))
         if folder == TRANSACTIONS:
             return parts[-1].removesuffix(".txn")[-36:] in self.uuids
         if folder == DELETIONS and self.staged:
@@ -77,42 +82,80 @@ def read_needed(store: Store, access: Lance, location: str, keeps: Keeps) -> Nee
 
     InvalidTableStateError if one can't be read: then nothing can be told.
     """
+    manifests, indexes = manifests_of(store.walk(location), location)
+    found = Needed()
+    for each in read_each(store, access, location, manifests, indexes, keeps):
+        found.add(each)
+    return found
+
+
+def read_each(
+    store: Store,
+    access: Lance,
+    location: str,
+    manifests: Sequence[Entry],
+    indexes: Collection[str],
+    keeps: Keeps,
+) -> Iterator[Needed]:
+    """What each of the manifests refers to, if it counts."""
+
+    def take(entry: Entry) -> Needed:
+        if version_files.parse(entry) is None and not (is_staged(entry) and keeps(entry)):
+            return Needed()
+        return read_one(store, access, location, entry, indexes)
+
+    with ThreadPoolExecutor(READING_THREADS) as pool:
+        yield from pool.map(take, manifests)
+
+
+def manifests_in(store: Store, location: str) -> tuple[list[Entry], set[str]]:
+    """The manifests of a table and the UUIDs of its indexes, without a look at its data: two
+    requests, and a listing of everything on its branches."""
+    found = list(store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects)
+    found += store.walk(f"{location}/{names.BRANCHES_DIRECTORY}")
+    manifests, indexes = manifests_of(found, location)
+    return manifests, indexes | set(
+        filter(is_uuid, store.list(f"{location}/{INDEXES}").directories)
+    )
+
+
+def manifests_of(entries: Iterable[Entry], location: str) -> tuple[list[Entry], set[str]]:
+    """The manifests among the files of a table, and the UUIDs of all indexes that lie there."""
     manifests: list[Entry] = []
     indexes: set[str] = set()
-    for entry in store.walk(location):
+    for entry in entries:
         folders = entry.key[len(location) + 1 :].split("/")[:-1]
         if names.VERSIONS_DIRECTORY in folders:
             manifests.append(entry)
         elif INDEXES in folders:
-            indexes.update(filter(_is_uuid, folders))
-    found = Needed()
+            indexes.update(filter(is_uuid, folders))
+    return manifests, indexes
 
-    def take(entry: Entry) -> tuple[set[str], bytes]:
-        version = version_files.parse(entry)
-        if version is None and not (is_staged(entry) and keeps(entry)):
-            return set(), b""
-        try:
-            body = store.get(entry.key).body
-            if version is None:
-                return set(), body
-            return set(_of_version(access, location, entry, version.version)), body
-        except NotThere:  # deleted since it was listed
-            return set(), b""
-        except FAILURES as error:
-            if _is_gone(store, entry):
-                return set(), b""
-            raise InvalidTableStateError(
-                f"{entry.key} can't be read, so it can't be told what it needs: {error}"
-            ) from error
 
-    with ThreadPoolExecutor(READING_THREADS) as pool:
-        for entry, (files, body) in zip(manifests, pool.map(take, manifests), strict=True):
-            found.files |= files
-            found.uuids.update(each.decode() for each in _TRANSACTION.findall(body))
-            found.uuids.update(each for each in indexes if UUID(each).bytes in body)
-            if body and version_files.parse(entry) is None:
-                found.staged.append(body)
-    return found
+def read_one(
+    store: Store, access: Lance, location: str, entry: Entry, indexes: Collection[str]
+) -> Needed:
+    """What one manifest refers to; nothing if it is deleted meanwhile. Two requests.
+
+    InvalidTableStateError if it can't be read: then nothing can be told.
+    """
+    version = version_files.parse(entry)
+    files: set[str] = set()
+    try:
+        body = store.get(entry.key).body
+        if version is not None:
+            files.update(_of_version(access, location, entry, version.version))
+    except NotThere:  # deleted since it was listed
+        return Needed()
+    except FAILURES as error:
+        if _is_gone(store, entry):
+            return Needed()
+        raise InvalidTableStateError(
+            f"{entry.key} can't be read, so it can't be told what it needs: {error}"
+        ) from error
+    uuids = {each.decode() for each in _TRANSACTION.findall(body)}
+    uuids.update(each for each in indexes if UUID(each).bytes in body)
+    return Needed(files, uuids, [] if version is not None else [body])
 
 
 def _is_gone(store: Store, entry: Entry) -> bool:
@@ -140,5 +183,6 @@ def _files_of(dataset: lance.LanceDataset) -> Iterable[str]:
             yield about.deletion_file.path(about.id).rpartition("/")[2]
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID, as Lance writes them."""
     return re.fullmatch(_UUID, text) is not None

@@ -12,22 +12,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import lance
-from lance.optimize import Compaction, CompactionOptions, RewriteResult
+from lance.optimize import CompactionOptions
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
+from tiltyard.maintenance import compaction
+from tiltyard.maintenance.compaction import Parts, Written
 from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.warnings import about
 from tiltyard.names import TableId
-from tiltyard.tables.fragments import abandon
 
 log = logging.getLogger(__name__)
 
 # Indexes that Lance keeps for itself.
 _OWN_INDEXES = "__lance"
 NO_VERSION = "it has no version yet"
+TOO_BIG = "it is too big for one process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ class OptimizeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """What became of one table. `committed` tells whether it has a new version; `skipped` why it
-    was left out; a `warning` is about its settings."""
+    """What became of one table, or would. `committed` tells whether it has a new version;
+    `skipped` why it was left out; a `warning` is about its settings."""
 
     table: str
     fragments_removed: int = 0
@@ -69,6 +71,7 @@ class Optimized:
     files_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    bytes_rewritten: int = 0
     version: int | None = None
     committed: bool = False
     skipped: str | None = None
@@ -83,17 +86,40 @@ class Optimizer:
         self._ground = ground
         self._options = options or OptimizeOptions()
 
-    def run(self, table: TableId) -> Optimized:
+    def plan(self, table: TableId) -> Optimized:
+        """What would be joined now, and how many bytes would be written again. Changes nothing."""
+        found = self._ground.find(table)
+        row = Optimized(names.dotted(table))
+        if self._ground.catalog.latest(found) is None:
+            return replace(row, skipped=NO_VERSION)
+        try:
+            dataset = self._ground.client(found).open()
+            files, size = measured(dataset)
+            parts = compaction.parts_of(dataset, table, self._options.for_lance(dataset.config()))
+        except FAILURES as error:
+            raise self._ground.access.explain(error, f"plan for {names.display(table)}") from error
+        return replace(
+            row,
+            fragments_removed=sum(len(each.task.fragments) for each in parts.parts),
+            files_before=files,
+            bytes_before=size,
+            bytes_rewritten=parts.bytes,
+            version=dataset.version,
+            warning=about(dataset),
+        )
+
+    def run(self, table: TableId, most_bytes: int | None = None) -> Optimized:
         """Optimize one table. Without anything to do it costs no commit.
 
         A writer that changes the same rows meanwhile goes first, and the work is done again;
-        ConcurrentModificationError if that happens too often.
+        ConcurrentModificationError if that happens too often. If it can be done in parts, and more
+        than `most_bytes` would be written, the files are left as they are: `TOO_BIG`.
         """
         self._ground.store.require_conditions()
         with self._ground.turn(table):
-            return self._persistently(table)
+            return self._persistently(table, most_bytes)
 
-    def _persistently(self, table: TableId) -> Optimized:
+    def _persistently(self, table: TableId, most_bytes: int | None) -> Optimized:
         so_far = Optimized(names.dotted(table))
         retry = self._ground.retry
         for attempt in range(retry.attempts):
@@ -101,7 +127,7 @@ class Optimizer:
             if self._ground.catalog.latest(found) is None:
                 return replace(so_far, skipped=NO_VERSION)
             try:
-                return _Work(self._ground, found, self._options, so_far).done()
+                return _Work(self._ground, found, self._options, so_far, most_bytes).done()
             except _Overtaken as overtaken:
                 so_far = overtaken.so_far
                 log.info("table %s: another was first", names.display(table))
@@ -124,12 +150,18 @@ class _Work:
     """One try at one table, from the version that is latest at its beginning."""
 
     def __init__(
-        self, ground: Ground, table: Table, options: OptimizeOptions, so_far: Optimized
+        self,
+        ground: Ground,
+        table: Table,
+        options: OptimizeOptions,
+        so_far: Optimized,
+        most_bytes: int | None,
     ) -> None:
         self._ground = ground
         self._table = table
         self._options = options
         self._row = so_far
+        self._most_bytes = most_bytes
         self._base = 0
         self._files: set[str] = set()
 
@@ -141,7 +173,7 @@ class _Work:
                 dataset = client.open()
                 self._base = dataset.version
                 if not self._row.committed:
-                    files, size = _measured(dataset)
+                    files, size = measured(dataset)
                     warning = about(dataset)
                     self._row = replace(
                         self._row, files_before=files, bytes_before=size, warning=warning
@@ -151,11 +183,13 @@ class _Work:
         except (*FAILURES, TiltyardError) as error:
             ours = self._ground.access.explain(error, doing)
             overtaken = isinstance(ours, ConcurrentModificationError)
-            self._discard(surely=overtaken and not client.in_doubt)
+            surely = overtaken and not client.in_doubt
+            location = self._table.location
+            compaction.discard(self._ground, location, self._base, self._files, surely=surely)
             if overtaken:
                 raise _Overtaken(self._row) from error
             raise ours from error
-        files, size = _measured(dataset)
+        files, size = measured(dataset)
         return replace(self._row, files_after=files, bytes_after=size, version=dataset.version)
 
     def _fold_into_indexes(self, dataset: lance.LanceDataset) -> None:
@@ -169,67 +203,32 @@ class _Work:
     def _compact(self, dataset: lance.LanceDataset) -> lance.LanceDataset:
         """The table as it is after that."""
         options = self._options.for_lance(dataset.config())
-        plan = Compaction.plan(dataset, options)
-        if not plan.num_tasks():
+        found = compaction.parts_of(dataset, self._table.id, options)
+        if not found.parts:
             return dataset
-        written: list[RewriteResult] = []
-        for task in plan.tasks:
-            written.append(task.execute(dataset))
-            self._files = _files_of(written)
-        dataset = _committed(dataset, written, options)
+        if self._most_bytes is not None and len(found.parts) > 1 and found.bytes > self._most_bytes:
+            self._row = replace(self._row, skipped=TOO_BIG)
+            return dataset
+        written: list[Written] = []
+        for part in found.parts:
+            written.append(Written(part.task.execute(dataset)))
+            self._files |= written[-1].files
+        dataset = compaction.commit(dataset, written, options)
         self._files = set()
-        metrics = [each.metrics for each in written]
-        removed = sum(each.fragments_removed for each in metrics)
-        added = sum(each.fragments_added for each in metrics)
-        self._row = replace(
-            self._row,
-            committed=True,
-            fragments_removed=self._row.fragments_removed + removed,
-            fragments_added=self._row.fragments_added + added,
-        )
+        self._row = joined(self._row, found, written)
         return dataset
 
-    def _discard(self, *, surely: bool) -> None:
-        """Remove files of a compaction that was not committed. Only this one can have made them.
 
-        If that is not sure, they stay where a commit that was tried names them.
-        """
-        if not self._files:
-            return
-        location, store = self._table.location, self._ground.store
-        try:
-            if surely:
-                store.delete_many(f"{location}/data/{each}" for each in sorted(self._files))
-            else:
-                abandon(self._ground.access, store, location, self._base, self._files)
-        except (*FAILURES, TiltyardError) as error:
-            log.warning("%s: files of a compaction are left over: %s", location, error)
-
-
-def _committed(
-    dataset: lance.LanceDataset, written: Sequence[RewriteResult], options: CompactionOptions
-) -> lance.LanceDataset:
-    """Make what was written the next version.
-
-    Lance reserves numbers for the new fragments by a commit of its own first, because indexes have
-    to name them. Without an index the numbers can as well be given by the commit itself.
-    """
-    if dataset.describe_indices():
-        Compaction.commit(dataset, list(written), options)
-        return dataset
-    groups = [
-        lance.LanceOperation.RewriteGroup(
-            each.original_fragments,  # type: ignore[attr-defined] # its stub has another name
-            each.new_fragments,
-        )
-        for each in written
-    ]
-    operation = lance.LanceOperation.Rewrite(groups, [])
-    return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
-
-
-def _files_of(written: Sequence[RewriteResult]) -> set[str]:
-    return {file.path for each in written for new in each.new_fragments for file in new.files}
+def joined(row: Optimized, found: Parts, written: Sequence[Written]) -> Optimized:
+    """A row with what a compaction did that was committed."""
+    metrics = [each.result.metrics for each in written]
+    return replace(
+        row,
+        committed=True,
+        fragments_removed=row.fragments_removed + sum(each.fragments_removed for each in metrics),
+        fragments_added=row.fragments_added + sum(each.fragments_added for each in metrics),
+        bytes_rewritten=row.bytes_rewritten + found.bytes,
+    )
 
 
 def _behind(dataset: lance.LanceDataset) -> list[str]:
@@ -243,7 +242,7 @@ def _behind(dataset: lance.LanceDataset) -> list[str]:
     ]
 
 
-def _measured(dataset: lance.LanceDataset) -> tuple[int, int]:
+def measured(dataset: lance.LanceDataset) -> tuple[int, int]:
     """The files that a reader of all rows opens, and the bytes of the data among them."""
     fragments = [each.metadata for each in dataset.get_fragments()]
     files = [file for each in fragments for file in each.files]

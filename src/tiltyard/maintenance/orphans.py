@@ -8,8 +8,9 @@ deleted from here: it may be a table that somebody deregistered. It can be put i
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -19,32 +20,24 @@ from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
+from tiltyard.maintenance.candidates import Candidate, candidate
 from tiltyard.maintenance.needed import (
-    DATA,
-    DELETIONS,
-    INDEXES,
-    TRANSACTIONS,
+    Keeps,
     Needed,
     is_staged,
+    manifests_in,
+    read_each,
     read_needed,
 )
 from tiltyard.maintenance.orphan import Kind, Orphan
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
-from tiltyard.store import Entry, LocalStore, Store
+from tiltyard.store import Entry, LocalStore, NotThere, Store
 from tiltyard.store.settle import PROBES
 from tiltyard.world import World, moment
 
 log = logging.getLogger(__name__)
 
 FLOOR_MS = 7 * 24 * 60 * 60 * 1000
-
-_PLACE = re.compile(
-    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
-    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
-    re.DOTALL,
-)
-# How writers on a disk name what is not complete yet.
-_TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
 
 
 class Orphans:
@@ -83,63 +76,92 @@ class Orphans:
             for table in tables:
                 yield from self.of_table(table, floor_ms)
             return
-        yield from self._around(floor_ms)
+        yield from self.around(floor_ms)
         yield from self.beside(floor_ms)
-        for found in map(self._found, self._catalog.list_all_tables()):
+        for found in map(self.table, self._catalog.list_all_tables()):
             try:
                 yield from self.of_table(found, floor_ms) if found else ()
             except InvalidTableStateError as unreadable:  # one table does not stop the others
                 log.warning("%s", unreadable)
 
-    def _found(self, identifier: str) -> Table | None:
+    def table(self, identifier: str) -> Table | None:
+        """A table by its object id; None if it was dropped since it was listed."""
         try:
             return self._catalog.find(names.split_object_id(identifier))
-        except TableNotFoundError:  # dropped since it was listed
+        except TableNotFoundError:
             return None
 
     def of_table(self, table: Table, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
         """The files of one table that no version needs. InvalidTableStateError if one of its
         versions can't be read: then nothing is an orphan."""
-        needed, open_names = self._needed(table, floor_ms), self._noted(floor_ms)
-        for entry in self._store.walk(table.location):
-            orphan = self._judge(table.location, entry, needed, open_names, floor_ms)
-            if orphan is not None:
-                yield orphan
+        needed, noted = self._needed(table, floor_ms), self.noted(floor_ms)
+        for each in self.listed(table, noted, floor_ms):
+            if not each.is_needed(needed):
+                yield each.orphan
 
-    def _judge(
-        self,
-        location: str,
-        entry: Entry,
-        needed: Needed,
-        noted: set[str],
-        floor_ms: int,
-    ) -> Orphan | None:
-        if not self._is_old(entry, floor_ms):
-            return None
-        inside = entry.key[len(location) + 1 :]
-        parts = inside.split("/")
-        if _TEMPORARY.fullmatch(entry.name):
-            return self._orphan(entry, Kind.TEMPORARY, "it was never completed", location)
-        if names.VERSIONS_DIRECTORY in parts[:-1]:
-            if is_staged(entry) and entry.key not in needed.files:
-                return self._orphan(entry, Kind.STAGED, "it was never published", location)
-            return None
-        place = _PLACE.fullmatch(inside)
-        if place is None or needed.needs(place["folder"], parts) or noted.intersection(parts):
-            return None
-        return self._orphan(entry, Kind.FILE, "no version refers to it", location)
+    def candidates(
+        self, table: Table, entries: Iterable[Entry], noted: Collection[str], floor_ms: int
+    ) -> Iterator[Candidate]:
+        """Files of a table that are old enough and would be orphans if no version needed them;
+        `noted` are data files of writes that are under way."""
+        for entry in entries:
+            found = candidate(table.location, entry) if self._is_old(entry, floor_ms) else None
+            if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
+                yield found
+
+    def listed(self, table: Table, noted: Collection[str], floor_ms: int) -> Iterator[Candidate]:
+        """The candidates among all files of a table, found one after the other."""
+        return self.candidates(table, self._store.walk(table.location), noted, floor_ms)
+
+    def manifests(self, table: Table) -> tuple[list[Entry], set[str]]:
+        """The manifests of a table, and the UUIDs of its indexes."""
+        return manifests_in(self._store, table.location)
+
+    def references(
+        self, table: Table, manifests: Sequence[Entry], indexes: Collection[str], floor_ms: int
+    ) -> Iterator[Needed]:
+        """What each manifest of a table refers to, and which staged ones count."""
+        keeps, staged = self._keeps(table, floor_ms)
+        yield Needed(files=staged)
+        yield from read_each(self._store, self._lance, table.location, manifests, indexes, keeps)
+
+    def still(
+        self, table: Table, found: Sequence[Candidate], seen: Collection[str], floor_ms: int
+    ) -> list[Candidate]:
+        """Those of the candidates that nothing needs after a second look: at manifests that were
+        not `seen` in the first, and at all that are staged."""
+        manifests, indexes = self.manifests(table)
+        new = [each for each in manifests if state_of(each) not in seen or is_staged(each)]
+        needed = Needed()
+        for each in self.references(table, new, indexes, floor_ms):
+            needed.add(each)
+        entries = [each.entry for each in found]
+        old = self.candidates(table, entries, self.noted(floor_ms), floor_ms)
+        return [each for each in old if not each.is_needed(needed)]
+
+    def fresh(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates as their files are now; those that are gone are left out. One request each."""
+        there = []
+        for each in found:
+            with suppress(NotThere):
+                there.append(replace(each, entry=self._store.head(each.entry.key)))
+        return there
+
+    def delete(self, going: Iterable[Candidate]) -> None:
+        """Delete files of tables, in bulk requests. They have passed the second look."""
+        self._store.delete_many(each.entry.key for each in going)
 
     def _needed(self, table: Table, floor_ms: int) -> Needed:
         """What versions refer to, and the staged manifests that count themselves."""
-        staged = set(self._staged_of(table))
-        found = read_needed(
-            self._store,
-            self._lance,
-            table.location,
-            lambda entry: entry.key in staged or not self._is_old(entry, floor_ms),
-        )
+        keeps, staged = self._keeps(table, floor_ms)
+        found = read_needed(self._store, self._lance, table.location, keeps)
         found.files |= staged
         return found
+
+    def _keeps(self, table: Table, floor_ms: int) -> tuple[Keeps, set[str]]:
+        """Which staged manifests count: those that something names, and young ones."""
+        staged = set(self._staged_of(table))
+        return lambda entry: entry.key in staged or not self._is_old(entry, floor_ms), staged
 
     def _staged_of(self, table: Table) -> Iterator[str]:
         """Staged manifests that a row or a sidecar names."""
@@ -154,14 +176,15 @@ class Orphans:
             if row is not None and STAGED in row.metadata:
                 yield row.metadata[STAGED]
 
-    def _noted(self, floor_ms: int) -> set[str]:
+    def noted(self, floor_ms: int) -> set[str]:
         """Data files of writes that are under way."""
         entries = self._store.walk(names.WRITES)
         return {each.name for each in entries if not self._is_old(each, floor_ms)}
 
     # -- beside the tables
 
-    def _around(self, floor_ms: int) -> Iterator[Orphan]:
+    def around(self, floor_ms: int) -> Iterator[Orphan]:
+        """Notes of writes that are over, probes, and files that were never completed."""
         for entry in self._store.walk(names.WRITES):
             if self._is_old(entry, floor_ms):
                 yield self._orphan(entry, Kind.NOTE, "its write is long over")
@@ -245,17 +268,18 @@ class Orphans:
     def _again(self, listed: Sequence[Orphan], floor_ms: int) -> Iterator[tuple[str, Kind]]:
         inside = {each.location for each in listed if each.kind in _INSIDE_TABLES}
         for location in sorted(each for each in inside if each):
-            table = self._table_at(location)
+            table = self.table_at(location)
             if table is not None:
                 yield from ((each.path, each.kind) for each in self.of_table(table, floor_ms))
         if any(each.kind not in _INSIDE_TABLES or each.location is None for each in listed):
-            for found in (self._around(floor_ms), self.beside(floor_ms)):
+            for found in (self.around(floor_ms), self.beside(floor_ms)):
                 yield from ((each.path, each.kind) for each in found)
 
-    def _table_at(self, location: str) -> Table | None:
+    def table_at(self, location: str) -> Table | None:
+        """The table that lies at a location; None if nobody knows it."""
         name = names.table_name(location)
         if name is not None and self._lists_directories:
-            found = self._found(name)
+            found = self.table(name)
             if found is not None and found.location == location:
                 return found
         return None if self._manifest is None else self._manifest.table_at(location)
@@ -270,6 +294,16 @@ class Orphans:
 
     def _orphan(self, entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
         return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
+
+
+def is_noted(found: Candidate, noted: Collection[str]) -> bool:
+    """Whether a write that is under way has noted a file."""
+    return any(part in noted for part in found.parts)
+
+
+def state_of(entry: Entry) -> str:
+    """One state of an object, as a text that equals no other's."""
+    return f"{entry.key} {entry.size} {entry.modified_ms}"
 
 
 _INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)

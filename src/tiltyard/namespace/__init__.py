@@ -12,7 +12,8 @@ from typing import Any
 from tiltyard.namespace.columns import ColumnOperations
 from tiltyard.namespace.health import HealthOperations
 from tiltyard.namespace.indexes import IndexOperations
-from tiltyard.namespace.maintenance import MaintenanceOperations
+from tiltyard.namespace.inventories import InventoryOperations
+from tiltyard.namespace.loads import LoadOperations
 from tiltyard.namespace.namespaces import NamespaceOperations
 from tiltyard.namespace.queries import QueryOperations
 from tiltyard.namespace.refs import ReferenceOperations
@@ -20,7 +21,6 @@ from tiltyard.namespace.rows import RowOperations
 from tiltyard.namespace.tables import TableOperations
 from tiltyard.namespace.transactions import TransactionOperations
 from tiltyard.namespace.versions import VersionOperations
-from tiltyard.namespace.writes import WriteOperations
 
 __all__ = ["DirectoryNamespace", "connect"]
 
@@ -29,14 +29,14 @@ class DirectoryNamespace(
     TransactionOperations,
     NamespaceOperations,
     TableOperations,
-    WriteOperations,
+    LoadOperations,
     VersionOperations,
     QueryOperations,
     RowOperations,
     ColumnOperations,
     IndexOperations,
     ReferenceOperations,
-    MaintenanceOperations,
+    InventoryOperations,
     HealthOperations,
 ):
     """A catalog of Lance tables in one directory, on a disk or in a bucket.

@@ -14,7 +14,7 @@ from tiltyard.maintenance.doctor import Progress
 from tiltyard.maintenance.drift import Drift, Drifts, Repaired
 from tiltyard.maintenance.findings import Finding
 from tiltyard.maintenance.orphan import Orphan
-from tiltyard.maintenance.orphans import FLOOR_MS
+from tiltyard.maintenance.orphans import FLOOR_MS, Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
 from tiltyard.maintenance.settled import Settled, settled
 from tiltyard.names import TableId
@@ -130,8 +130,7 @@ class HealthOperations(Rooms):
         tables = None
         if ids is not None:
             tables = [self._catalog.find(names.parse_table_id(each)) for each in ids]
-        floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
-        return self._orphans.find(tables, floor_ms)
+        return self._orphans.find(tables, orphan_floor_ms(older_than))
 
     @says("remove orphans of")
     def remove_orphans(
@@ -146,13 +145,13 @@ class HealthOperations(Rooms):
         A time below seven days can take files of a write that is under way, and needs
         `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
         """
-        floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
-        if floor_ms < FLOOR_MS and not even_if_young:
-            raise InvalidInputError(
-                "files of writes that are under way may be younger than seven days",
-                hint="say even_if_young if nobody writes",
-            )
+        floor_ms = orphan_floor_ms(older_than, removes=True, even_if_young=even_if_young)
         return self._orphans.remove(found, floor_ms)
+
+    @property
+    def orphan_units(self) -> Orphans:
+        """The units of work of which a search for orphans is made, for a job that runs them."""
+        return self._orphans
 
     @says("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
@@ -172,6 +171,20 @@ class HealthOperations(Rooms):
     def doctor(self, *, progress: Progress | None = None) -> list[Finding]:
         """Everything that is not as it should be, errors first. Nothing is changed."""
         return self._doctor.examine(progress)
+
+
+def orphan_floor_ms(
+    older_than: Duration | None, *, removes: bool = False, even_if_young: bool = False
+) -> int:
+    """The age below which nothing is an orphan. InvalidInputError for one that is too low to
+    remove anything by it."""
+    floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
+    if removes and floor_ms < FLOOR_MS and not even_if_young:
+        raise InvalidInputError(
+            "files of writes that are under way may be younger than seven days",
+            hint="say even_if_young if nobody writes",
+        )
+    return floor_ms
 
 
 def _ms(value: Duration, name: str) -> int:

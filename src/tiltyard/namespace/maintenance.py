@@ -10,9 +10,11 @@ from tiltyard.maintenance import fleet
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.indexing import IndexBuilder
 from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
+from tiltyard.maintenance.splitting import Splitter
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
@@ -38,14 +40,30 @@ class MaintenanceOperations(Rooms):
 
     @says("optimize table")
     def optimize_table(
-        self, id: Sequence[str], *, options: OptimizeOptions | None = None
+        self,
+        id: Sequence[str],
+        *,
+        options: OptimizeOptions | None = None,
+        dry_run: bool = False,
+        most_bytes: int | None = None,
     ) -> Optimized:
         """Join small files of a table, drop rows that are only marked as deleted, and bring new
         rows into its indexes. No row changes, and nothing is committed if there is nothing to do.
 
-        Others may write meanwhile; ConcurrentModificationError if they came first every time.
+        Others may write meanwhile; ConcurrentModificationError if they came first every time. A
+        table of which more than `most_bytes` would be written again, and that can be split, is
+        skipped: `compaction_steps` is for those.
         """
-        return Optimizer(self._ground, options).run(names.parse_table_id(id))
+        optimizer, table = Optimizer(self._ground, options), names.parse_table_id(id)
+        return optimizer.plan(table) if dry_run else optimizer.run(table, most_bytes)
+
+    def compaction_steps(self, options: OptimizeOptions | None = None) -> Splitter:
+        """The steps by which several processes share the compaction of one table."""
+        return Splitter(self._ground, options)
+
+    def index_steps(self) -> IndexBuilder:
+        """The steps by which several processes share the building of one index."""
+        return IndexBuilder(self._ground)
 
     @says("optimize the tables of")
     def optimize_all_tables(
@@ -63,7 +81,7 @@ class MaintenanceOperations(Rooms):
         """
         optimizer = Optimizer(self._ground, options)
         return fleet.run(
-            self._meant(namespace, tables),
+            self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
             progress,
@@ -99,7 +117,7 @@ class MaintenanceOperations(Rooms):
         """
         cleaner = Cleaner(self._ground, policy)
         return fleet.run(
-            self._meant(namespace, tables),
+            self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
             progress,
@@ -116,10 +134,16 @@ class MaintenanceOperations(Rooms):
         keeper = ManifestKeeper(self._ground, self._manifest_table, self._manifest_boundary)
         return keeper.run(min_age)
 
-    def _meant(
-        self, namespace: Sequence[str] | None, tables: Sequence[Sequence[str]] | None
+    @says("choose tables of")
+    def choose_tables(
+        self,
+        namespace: Sequence[str] | None = None,
+        tables: Sequence[Sequence[str]] | None = None,
     ) -> list[TableId]:
-        """The tables that a call is about. NamespaceNotFoundError."""
+        """The ids of every table, or of those in a namespace and below it, or of the given ones.
+
+        NamespaceNotFoundError. Nothing is said about whether given tables exist.
+        """
         if tables is not None:
             return [names.parse_table_id(each) for each in tables]
         inside = None if namespace is None else names.parse_namespace_id(namespace)

@@ -179,7 +179,11 @@ class Rooms(api.LanceNamespace):
         return self.namespace_id()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self._settings.as_properties())
+        return _reopen, (type(self), self.as_properties())
+
+    def as_properties(self) -> dict[str, str]:
+        """What another process needs to open the same catalog."""
+        return self._settings.as_properties()
 
     def namespace_id(self) -> str:
         """Equal for equal settings; never shows a credential."""

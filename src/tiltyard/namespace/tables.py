@@ -12,7 +12,7 @@ from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicSt
 
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, RegisterMode
-from tiltyard.catalog.migration import Migrated
+from tiltyard.catalog.migration import Migrated, Migration
 from tiltyard.errors import InvalidInputError, TableNotFoundError
 from tiltyard.lifecycle.registration import Registration
 from tiltyard.namespace.requests import choice, properties_of, says
@@ -239,6 +239,11 @@ class TableOperations(Rooms):
         Safe to repeat. Afterwards `dir_listing_enabled=false` shows the same tables.
         """
         return self._migration.run(dry_run=dry_run, progress=progress)
+
+    @property
+    def migration_units(self) -> Migration:
+        """The units of work of which a migration is made, for a job that runs them."""
+        return self._migration
 
     def _without_declared(self, tables: Sequence[names.TableId], shown: Sequence[str]) -> list[str]:
         def has_versions(table: names.TableId) -> bool:

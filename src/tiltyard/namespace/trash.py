@@ -12,7 +12,7 @@ from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError
 from tiltyard.lifecycle.lives import TermsOf
-from tiltyard.lifecycle.purge import PurgePlan, Receipt, TableProgress
+from tiltyard.lifecycle.purge import Purge, PurgePlan, Receipt, TableProgress, write_receipts
 from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
 from tiltyard.namespace.requests import properties_of, says
 from tiltyard.namespace.rooms import Rooms
@@ -123,16 +123,30 @@ class TrashOperations(Rooms):
         ids: Sequence[Sequence[str]] | None = None,
         *,
         deleted_before: datetime | None = None,
+        with_bytes: bool = True,
     ) -> PurgePlan:
-        """What a purge would delete, bound to the very drops that are in the trash now."""
+        """What a purge would delete, bound to the very drops that are in the trash now.
+
+        Sizes cost a listing of each table.
+        """
         tables = None if ids is None else [names.parse_table_id(each) for each in ids]
-        return self._purge.plan(tables, _aware(deleted_before))
+        return self._purge.plan(tables, _aware(deleted_before), with_bytes=with_bytes)
 
     @says("apply a purge to")
     def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
         self._store.require_conditions()
         return self._purge.apply(plan, progress)
+
+    def purge_steps(self) -> Purge:
+        """The steps of a purge, by which several processes can share the work."""
+        self._store.require_conditions()
+        return self._purge
+
+    @says("keep the receipts of")
+    def keep_receipts(self, receipts: Sequence[Receipt]) -> str | None:
+        """Write receipts into a file of the catalog, one line each, and tell where it is."""
+        return write_receipts(self._store, self._world, receipts)
 
     @says("hold table")
     def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:

@@ -82,6 +82,7 @@ class WriteOperations(Rooms):
             fragments,
             transaction_properties,
             evolves=pending.evolves,
+            notes=pending.notes,
         )
         try:
             return self._fenced(

@@ -90,7 +90,12 @@ class Target:
             raise InvalidInputError(
                 f"{self.name} is a path and belongs to no catalog", hint="pass the option 'root'"
             )
-        return _opened(tuple(sorted(self.properties.items())))
+        return opened(self.properties)
+
+
+def opened(properties: Mapping[str, str]) -> DirectoryNamespace:
+    """A catalog by its properties, opened once in each process."""
+    return _opened(tuple(sorted(properties.items())))
 
 
 @lru_cache(maxsize=32)

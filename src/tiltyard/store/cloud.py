@@ -72,8 +72,8 @@ class CloudStore:
         self._root = root
         self._secrets = settings.secrets
         self._retry = retry or Retry()
-        self._prefix = unquote(urlsplit(root).path).strip("/")
-        self._store: Any = self._open(settings.storage)
+        self._prefix = prefix_of(root)
+        self._store: Any = connected(settings)
         self._conditions_hold = False
 
     @property
@@ -228,24 +228,34 @@ class CloudStore:
         key = path[len(self._prefix) + 1 :] if self._prefix else path
         return Entry(key, meta["size"], int(modified.timestamp() * 1000), _tag(meta))
 
-    def _open(self, storage: Mapping[str, str]) -> Any:
-        client: dict[str, Any] = {}
-        config: dict[str, Any] = {}
-        for name, value in storage.items():
-            lowered = name.lower()
-            if lowered in _CLIENT_OPTIONS:
-                client[lowered] = value == "true" if value in ("true", "false") else value
-            elif lowered not in _LANCE_ONLY:
-                config[lowered] = value
-        parts = urlsplit(self._root)
-        kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
-        try:
-            return kinds[parts.scheme](
-                parts.netloc, config=config, client_options=client, retry_config={"max_retries": 0}
-            )
-        except (failures.BaseError, ValueError, TypeError) as error:
-            problem = translate(error, "make a store of the storage.* properties", self._secrets)
-            raise InvalidInputError(problem.message) from error
+
+def prefix_of(root: str) -> str:
+    """The part of a root below its bucket."""
+    return unquote(urlsplit(root).path).strip("/")
+
+
+def connected(settings: Settings, retries: int = 0) -> Any:
+    """obstore's own store of the bucket of a root. InvalidInputError for options it refuses."""
+    client: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    for name, value in settings.storage.items():
+        lowered = name.lower()
+        if lowered in _CLIENT_OPTIONS:
+            client[lowered] = value == "true" if value in ("true", "false") else value
+        elif lowered not in _LANCE_ONLY:
+            config[lowered] = value
+    parts = urlsplit(settings.root)
+    kinds: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+    try:
+        return kinds[parts.scheme](
+            parts.netloc,
+            config=config,
+            client_options=client,
+            retry_config={"max_retries": retries},
+        )
+    except (failures.BaseError, ValueError, TypeError) as error:
+        problem = translate(error, "make a store of the storage.* properties", settings.secrets)
+        raise InvalidInputError(problem.message) from error
 
 
 def _tag(meta: Any) -> Tag:

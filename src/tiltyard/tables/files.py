@@ -14,6 +14,7 @@ from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
 from tiltyard.tables import rewrites
 from tiltyard.tables.fragments import Written, must_still_fit, renumbered, widened
+from tiltyard.tables.ledger import noted
 from tiltyard.tables.rewrites import Rewrite
 
 FENCE = "fence"
@@ -70,10 +71,12 @@ class LanceFiles:
         before = self._open(location, base, door)
         staged = rows.stage(location)
         properties = {**rows.properties, NONCE: nonce}
-        add = self._widen if rows.evolves else self._add
         try:
             with _plainly(door):
-                landed = add(before, staged, properties, expected, door)
+                if rows.evolves:
+                    landed = self._widen(before, staged, properties, expected, door)
+                else:
+                    landed = self._add(before, staged, properties, expected, door, rows.notes)
         except ConcurrentModificationError:
             if expected is None:
                 discard(self._store, staged)
@@ -94,13 +97,15 @@ class LanceFiles:
         properties: dict[str, str],
         expected: int | None,
         door: Door | None,
+        notes: Mapping[str, str],
     ) -> lance.LanceDataset:
         if expected is None:
             must_still_fit(before, self._open(staged.location, None, door))
             return self._lance.append(staged, before, properties=properties)
         onto = self._open(staged.location, expected, door)
         must_still_fit(before, onto)
-        return self._lance.append_strictly(staged, onto, onto.lance_schema, properties)
+        schema = noted(onto.lance_schema, notes) if notes else onto.lance_schema
+        return self._lance.append_strictly(staged, onto, schema, properties)
 
     def _widen(
         self,

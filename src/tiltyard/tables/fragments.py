@@ -161,7 +161,8 @@ class Written:
 
     They can be staged once. A create that starts over has to write its data again under fresh
     names, which is beyond whoever makes the commit. `evolves` says that they have columns that the
-    table lacks, and number their columns anew.
+    table lacks, and number their columns anew. `notes` are for the metadata of the table's schema;
+    only a commit onto an expected version can make them.
     """
 
     def __init__(
@@ -172,8 +173,10 @@ class Written:
         properties: Mapping[str, str] | None = None,
         *,
         evolves: bool = False,
+        notes: Mapping[str, str] | None = None,
     ) -> None:
         self.evolves = evolves
+        self.notes = dict(notes or {})
         self.location = location
         self.schema = schema
         self.properties = dict(properties or {})

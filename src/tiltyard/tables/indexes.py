@@ -75,19 +75,11 @@ def build(
     types: Sequence[str] = (*VECTOR_TYPES, *SCALAR_TYPES),
 ) -> None:
     """Build an index over all rows, in one commit. TableIndexAlreadyExistsError."""
-    kind = asked.index_type.upper()
-    if kind not in types:
-        raise InvalidInputError(
-            f"unknown index type {asked.index_type!r}", hint=f"one of {', '.join(types)}"
-        )
-    column = must_have(dataset, asked.column)
-    options = _options(asked, kind)
+    kind, column, options = checked(dataset, asked, types)
     if asked.name is not None:
         _refuse_taken(dataset, asked.name)
     with as_asked(f"build an index of type {kind} on column '{column}'"):
         if kind in VECTOR_TYPES:
-            if "PQ" in kind and "num_sub_vectors" not in options:
-                options["num_sub_vectors"] = _sub_vectors(dataset, column)
             dataset.create_index(column, kind, name=asked.name, replace=False, **options)
         else:
             dataset.create_scalar_index(
@@ -97,6 +89,24 @@ def build(
                 replace=False,
                 **options,
             )
+
+
+def checked(
+    dataset: lance.LanceDataset,
+    asked: api.CreateTableIndexRequest,
+    types: Sequence[str] = (*VECTOR_TYPES, *SCALAR_TYPES),
+) -> tuple[str, str, dict[str, Any]]:
+    """The type, the column, and the parameters by pylance's names. InvalidInputError."""
+    kind = asked.index_type.upper()
+    if kind not in types:
+        raise InvalidInputError(
+            f"unknown index type {asked.index_type!r}", hint=f"one of {', '.join(types)}"
+        )
+    column = must_have(dataset, asked.column)
+    options = _options(asked, kind)
+    if "PQ" in kind and "num_sub_vectors" not in options:
+        options["num_sub_vectors"] = _sub_vectors(dataset, column)
+    return kind, column, options
 
 
 def _options(asked: api.CreateTableIndexRequest, kind: str) -> dict[str, Any]:

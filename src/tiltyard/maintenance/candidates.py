@@ -1,0 +1,100 @@
+"""Which files of a table could be orphans, and by which names something would refer to them.
+
+Values only. A file's place says what it is; whether a version needs it is for `needed` to say, by
+names that are random and so are enough wherever the file lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tiltyard import names
+from tiltyard.maintenance.needed import (
+    DATA,
+    DELETIONS,
+    INDEXES,
+    TRANSACTIONS,
+    Needed,
+    is_staged,
+    is_uuid,
+)
+from tiltyard.maintenance.orphan import Kind, Orphan
+from tiltyard.store import Entry
+from tiltyard.world import moment
+
+_PLACE = re.compile(
+    rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
+    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
+    re.DOTALL,
+)
+# How writers on a disk name what is not complete yet.
+_TEMPORARY = re.compile(r"\.tmp.*|.*\.tmp|.*#\d+")
+
+_WHY = {
+    Kind.TEMPORARY: "it was never completed",
+    Kind.STAGED: "it was never published",
+    Kind.FILE: "no version refers to it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that would be an orphan if nothing referred to it."""
+
+    location: str
+    entry: Entry
+    kind: Kind
+    folder: str = ""
+
+    @property
+    def parts(self) -> list[str]:
+        """Its path from its table on."""
+        return self.entry.key[len(self.location) + 1 :].split("/")
+
+    @property
+    def names(self) -> list[str]:
+        """Every name by which a version could refer to it, the likeliest first."""
+        parts = self.parts
+        if self.kind is Kind.STAGED:
+            return [self.entry.key]
+        if self.kind is Kind.TEMPORARY:
+            return []
+        if self.folder == INDEXES:
+            return [each for each in parts if is_uuid(each)]
+        if self.folder == TRANSACTIONS:
+            return [parts[-1].removesuffix(".txn")[-36:]]
+        inside = parts[parts.index(self.folder) + 1 :]
+        # A blob lies in a folder that has the name of its data file.
+        first = inside[0] if len(inside) == 1 else f"{inside[0]}.lance"
+        return list(dict.fromkeys([first, *parts, *(f"{part}.lance" for part in parts)]))
+
+    def is_needed(self, needed: Needed) -> bool:
+        if self.kind is Kind.TEMPORARY:
+            return False
+        if self.kind is Kind.STAGED:
+            return self.entry.key in needed.files
+        return needed.needs(self.folder, self.parts)
+
+    @property
+    def orphan(self) -> Orphan:
+        entry = self.entry
+        when = moment(entry.modified_ms)
+        return Orphan(entry.key, self.kind, entry.size, when, _WHY[self.kind], self.location)
+
+
+def candidate(location: str, entry: Entry) -> Candidate | None:
+    """What a file of a table could be, by its place alone; None if it is nobody's to judge."""
+    inside = entry.key[len(location) + 1 :]
+    parts: Sequence[str] = inside.split("/")
+    if _TEMPORARY.fullmatch(entry.name):
+        return Candidate(location, entry, Kind.TEMPORARY)
+    if names.VERSIONS_DIRECTORY in parts[:-1]:
+        return Candidate(location, entry, Kind.STAGED) if is_staged(entry) else None
+    place = _PLACE.fullmatch(inside)
+    if place is None:
+        return None
+    found = Candidate(location, entry, Kind.FILE, place["folder"])
+    # Of indexes only those are known whose folder is a UUID.
+    return found if found.folder != INDEXES or found.names else None

@@ -1,0 +1,156 @@
+"""`optimize`: fast to read again, every table of a catalog, however unequal they are.
+
+Small tables are swept: many to a task, each by one process. What is too big for that is left by the
+sweep and then compacted by all executors together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tiltyard import names
+from tiltyard.maintenance.optimize import TOO_BIG, Optimized, OptimizeOptions
+from tiltyard.names import TableId
+from tiltyard.namespace import DirectoryNamespace
+from tiltyard.spark.jobs import fanout
+from tiltyard.spark.jobs.choosing import Name, choose
+from tiltyard.spark.jobs.compaction import compact
+from tiltyard.spark.jobs.fanout import Place
+from tiltyard.spark.jobs.packing import within
+from tiltyard.spark.jobs.results import frame
+from tiltyard.spark.jobs.watching import Progress
+
+COLUMNS = {
+    "fragments_removed": "rewritten_fragments_count",
+    "fragments_added": "added_fragments_count",
+    "bytes_rewritten": "rewritten_bytes_count",
+}
+
+# Below this, spreading the work of one table costs more than it saves.
+SPLIT_ABOVE = 512 * 1024 * 1024
+BEYOND = "there was more to do than max_bytes"
+
+Work = Mapping[TableId, OptimizeOptions]
+
+
+def optimize(
+    catalog: Place,
+    spark: SparkSession | None = None,
+    *,
+    namespace: Name | None = None,
+    tables: Sequence[Name] | None = None,
+    options: OptimizeOptions | None = None,
+    split_above: int = SPLIT_ABOVE,
+    dry_run: bool = False,
+    max_tasks: int | None = None,
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> DataFrame:
+    """Join small files, drop deleted rows, and bring new rows into indexes: one row for each table.
+
+    A table of which more than `split_above` bytes have to be written again is compacted in parts by
+    all executors, in one commit. `max_bytes` bounds what is written again in this run; the next one
+    goes on from there.
+    """
+    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
+    chosen = dict.fromkeys(choose(opened, namespace, tables), options or OptimizeOptions())
+    rows = run(
+        spark,
+        opened,
+        chosen,
+        split_above=split_above,
+        dry_run=dry_run,
+        max_tasks=max_tasks,
+        max_bytes=max_bytes,
+        progress=progress,
+    )
+    return frame(spark, Optimized, rows, COLUMNS)
+
+
+def run(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    work: Work,
+    *,
+    split_above: int = SPLIT_ABOVE,
+    dry_run: bool = False,
+    max_tasks: int | None = None,
+    max_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> list[Optimized]:
+    """The rows of the tables that are given, each with its own options, in their order."""
+    planned: dict[TableId, Optimized] = {}
+    if dry_run or max_bytes is not None:
+        looked = _fan_out(spark, catalog, work, _Look(), max_tasks, progress)
+        if dry_run:
+            return looked
+        planned = dict(zip(work, looked, strict=True))
+    now, later = _divided(work, planned, max_bytes)
+    unit = _Sweep(split_above)
+    rows = dict(zip(now, _fan_out(spark, catalog, now, unit, max_tasks, progress), strict=True))
+    for table, row in rows.items():
+        if row.skipped == TOO_BIG:
+            rows[table] = compact(spark, catalog, table, row, now[table], max_tasks, progress)
+    for table in later:
+        rows[table] = replace(
+            planned[table], fragments_removed=0, bytes_rewritten=0, skipped=BEYOND
+        )
+    return [rows[table] for table in work]
+
+
+def _divided(
+    work: Work, planned: Mapping[TableId, Optimized], max_bytes: int | None
+) -> tuple[Work, list[TableId]]:
+    """The tables that fit into this run, and those for another. What has nothing to do fits."""
+    if max_bytes is None:
+        return work, []
+    busy = [table for table in work if planned[table].bytes_rewritten]
+    count = within(busy, lambda table: planned[table].bytes_rewritten, max_bytes)
+    later = set(busy[count:])
+    return {table: work[table] for table in work if table not in later}, busy[count:]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What there is to do for a table."""
+
+    def __call__(
+        self, catalog: DirectoryNamespace, item: tuple[TableId, OptimizeOptions]
+    ) -> Optimized:
+        return catalog.optimize_table(item[0], options=item[1], dry_run=True)
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Optimizes a table, unless it is too big for one process."""
+
+    split_above: int
+
+    def __call__(
+        self, catalog: DirectoryNamespace, item: tuple[TableId, OptimizeOptions]
+    ) -> Optimized:
+        table, options = item
+        return catalog.optimize_table(table, options=options, most_bytes=self.split_above)
+
+
+def _fan_out(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    work: Work,
+    unit: _Look | _Sweep,
+    max_tasks: int | None,
+    progress: Progress | None,
+) -> list[Optimized]:
+    return fanout.run(
+        spark,
+        catalog,
+        unit,
+        list(work.items()),
+        lambda item, error: Optimized(names.dotted(item[0]), error=error),
+        doing="optimize a table",
+        max_tasks=max_tasks,
+        progress=progress,
+    )

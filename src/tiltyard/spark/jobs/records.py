@@ -1,0 +1,269 @@
+"""The records of a source file as rows of a table, and those that can't be.
+
+Columns are found by name and brought to the table's types without losing anything. A record of
+which a value can't be, or that can't be read at all, is a reject: it is told apart with the reason,
+and the other records go on. What is wrong with a file as a whole is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from tiltyard.errors import InvalidInputError, TableSchemaValidationError
+from tiltyard.spark.jobs.decoding import (
+    BYTES_PER_BLOCK,
+    REFUSALS,
+    blocks,
+    csv_names,
+    in_json,
+    ipc_batches,
+    short,
+    unreadable,
+)
+from tiltyard.spark.jobs.sources import Format, SourceFile
+
+ROWS_PER_BATCH = 64 * 1024
+MOST_REJECTS = 10_000
+
+# What CSV files say where a value is missing; in a column of texts it is a text.
+_NULLS = pa.array(["", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "#N/A"])
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """How the columns of source files become those of a table.
+
+    `columns` gives columns of the source another name. A column that the source lacks is null with
+    `missing="null"`, and one that the table lacks is left out with `extra="ignore"`; "error" keeps
+    the file out. `max_rejects` is the most bad records that a file may have.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    missing: str = "null"
+    extra: str = "error"
+    max_rejects: int = MOST_REJECTS
+    delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("missing", self.missing, ("null", "error")),
+            ("extra", self.extra, ("error", "ignore")),
+        ):
+            if value not in known:
+                raise InvalidInputError(
+                    f"{name} can't be {value!r}", hint=f"one of {', '.join(known)}"
+                )
+        if self.max_rejects < 0:
+            raise InvalidInputError("max_rejects can't be negative")
+        if len(self.delimiter) != 1:
+            raise InvalidInputError(f"a delimiter is one character, not {self.delimiter!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A record that could not be loaded; `number` counts the records of its file from 1."""
+
+    number: int
+    reason: str
+    record: str
+
+
+class TooManyRejects(InvalidInputError):
+    """A file is more bad than good."""
+
+
+class Records:
+    """One source file, read as rows of a table. `rejects` are those found so far."""
+
+    def __init__(
+        self, file: SourceFile, storage: Mapping[str, str], schema: pa.Schema, mapped: Mapped
+    ) -> None:
+        self._file = file
+        self._storage = storage
+        self._schema = schema
+        self._mapped = mapped
+        self._number = 0
+        self._skipped: list[int] = []
+        self.rejects: list[Reject] = []
+        self.rows = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, a bounded number of them at a time. Errors say what is wrong with the file."""
+        read = _READERS[self._file.format]
+        try:
+            with self._file.open(self._storage) as opened:
+                for batch in read(self, opened):
+                    if batch.num_rows:
+                        self.rows += batch.num_rows
+                        yield batch
+        except REFUSALS as error:
+            raise unreadable(self._file, error) from error
+        self._file.must_be_unchanged(self._storage)
+
+    # -- formats
+
+    def _parquet(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        for batch in pq.ParquetFile(file).iter_batches(ROWS_PER_BATCH):
+            yield self._fitted(batch)
+
+    def _arrow(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        for batch in ipc_batches(file):
+            yield self._fitted(batch)
+
+    def _csv(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Everything is read as text first: then a value that can't be is known by its row."""
+
+        def skip(row: Any) -> str:
+            reason = f"it has {row.actual_columns} values, not {row.expected_columns}"
+            self._skipped.append(row.number - 1)  # the first line has the names
+            self._reject(row.number - 1, reason, row.text)
+            return "skip"
+
+        parse = pa.csv.ParseOptions(delimiter=self._mapped.delimiter, invalid_row_handler=skip)
+        names = csv_names(self._file, self._storage, self._mapped.delimiter)
+        convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+        read = pa.csv.ReadOptions(
+            use_threads=False, block_size=BYTES_PER_BLOCK
+        )  # lines are counted
+        for batch in pa.csv.open_csv(file, read, parse, convert):
+            yield self._fitted(batch, absent=_NULLS)
+
+    def _json(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Lines of JSON. A block with a bad line is halved until that line is found."""
+        backwards = {new: old for old, new in self._mapped.columns.items()}
+        schema = pa.schema(
+            [
+                pa.field(backwards.get(each.name, each.name), in_json(each.type))
+                for each in self._schema
+            ]
+        )
+        for lines in blocks(file):
+            yield from self._parsed(lines, schema, self._number)
+            self._number += len(lines)
+
+    def _parsed(
+        self, lines: Sequence[bytes], schema: pa.Schema, first: int
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            parsed = pa.json.read_json(
+                pa.BufferReader(b"".join(lines)),
+                parse_options=pa.json.ParseOptions(explicit_schema=schema),
+            )
+        except pa.ArrowInvalid as error:
+            if len(lines) == 1:
+                text = lines[0].decode(errors="replace").rstrip("\r\n")
+                self._reject(first + 1, short(error), text)
+                return
+            middle = len(lines) // 2
+            yield from self._parsed(lines[:middle], schema, first)
+            yield from self._parsed(lines[middle:], schema, first + middle)
+            return
+        for batch in parsed.to_batches():
+            yield self._fitted(batch, number=first)
+            first += batch.num_rows
+
+    # -- one batch
+
+    def _fitted(
+        self, batch: pa.RecordBatch, absent: pa.Array | None = None, number: int | None = None
+    ) -> pa.RecordBatch:
+        """A batch in the columns of the table, without its bad records."""
+        if number is None:
+            number, self._number = self._number, self._number + batch.num_rows
+        bad: dict[int, str] = {}
+        columns = []
+        for each, source in zip(self._schema, self._sources(batch.schema), strict=True):
+            if source is None:
+                columns.append(pa.nulls(batch.num_rows, each.type))
+                continue
+            given = batch.column(source)
+            if absent is not None and not _is_text(each.type):
+                given = pc.if_else(pc.is_in(given, absent), None, given)
+            fitted, refused = _cast(given, each.type)
+            columns.append(fitted)
+            for row, reason in refused.items():
+                bad.setdefault(row, f"{each.name}: {reason}")
+            if not each.nullable and fitted.null_count:
+                for row in pc.indices_nonzero(fitted.is_null()).to_pylist():
+                    bad.setdefault(row, f"{each.name}: it can't be null")
+        rows = pa.RecordBatch.from_arrays(columns, names=self._schema.names)
+        if not bad:
+            return rows
+        for row in sorted(bad):
+            record = json.dumps(batch.slice(row, 1).to_pylist()[0], default=str)
+            self._reject(self._place(number + row + 1), bad[row], record)
+        keep = pa.array([row not in bad for row in range(batch.num_rows)])
+        return rows.filter(keep)
+
+    def _sources(self, given: pa.Schema) -> list[int | None]:
+        """For each column of the table its place in the source."""
+        named = {self._mapped.columns.get(name, name): at for at, name in enumerate(given.names)}
+        alike = {name.lower(): at for name, at in named.items()}
+        found = [named.get(each, alike.get(each.lower())) for each in self._schema.names]
+        if self._mapped.missing == "error" and None in found:
+            lost = self._schema.names[found.index(None)]
+            raise TableSchemaValidationError(
+                f"{self._file.path} has no column {lost!r}", hint="pass missing='null'"
+            )
+        extra = [given.names[at] for at in range(len(given.names)) if at not in found]
+        if extra and self._mapped.extra == "error":
+            raise TableSchemaValidationError(
+                f"the table has no column {extra[0]!r}, and {self._file.path} has",
+                hint="give it the name of one, pass extra='ignore', or add it to the table",
+            )
+        return found
+
+    def _place(self, number: int) -> int:
+        """The number of a record, counted with those that were skipped before it."""
+        for each in sorted(self._skipped):
+            number += each <= number
+        return number
+
+    def _reject(self, number: int, reason: str, record: str) -> None:
+        if len(self.rejects) >= self._mapped.max_rejects:
+            raise TooManyRejects(
+                f"{self._file.path} has more than {self._mapped.max_rejects} bad records, "
+                f"the last because: {reason}",
+                hint="mend the file, or raise max_rejects",
+            )
+        self.rejects.append(Reject(number, reason, record))
+
+
+_READERS: dict[Format, Callable[[Records, BinaryIO], Iterator[pa.RecordBatch]]] = {
+    Format.PARQUET: Records._parquet,
+    Format.CSV: Records._csv,
+    Format.JSON: Records._json,
+    Format.ARROW: Records._arrow,
+}
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]]:
+    """A column in another type, null where a value can't be, and why. Halved until it is found."""
+    if column.type == kind:
+        return column, {}
+    try:
+        return column.cast(kind), {}
+    except pa.ArrowNotImplementedError as error:
+        raise TableSchemaValidationError(
+            f"a value of type {column.type} can't become {kind}"
+        ) from error
+    except pa.ArrowInvalid as error:
+        if len(column) == 1:
+            return pa.nulls(1, kind), {0: short(error)}
+    middle = len(column) // 2
+    left, wrong = _cast(column.slice(0, middle), kind)
+    right, more = _cast(column.slice(middle), kind)
+    return pa.concat_arrays([left, right]), wrong | {middle + at: why for at, why in more.items()}
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
