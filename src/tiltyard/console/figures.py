@@ -1,52 +1,42 @@
 """The numbers about a whole catalog, counted in one place for every page that shows some.
 
-Counting looks into each table, so pages have it done in the background.
+Each table's come from its inventory, which looks into it; so pages have this done in the
+background.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from lance_namespace import ListTablesRequest
-
 from tiltyard import names
 from tiltyard.access import Principal
-from tiltyard.errors import TableNotFoundError, TableVersionNotFoundError, TiltyardError
 from tiltyard.lifecycle.trash import Trashed
+from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 
-LOOKING_THREADS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class TableFigures:
-    """One table. What has no version yet has no numbers; what can't be read says why."""
-
-    id: TableId
-    rows: int = 0
-    fragments: int = 0
-    versions: int = 0
-    bytes: int = 0
-    written_at: datetime | None = None
-    error: str | None = None
+Ranked = tuple[TableId, TableInventory]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """A catalog at one moment. Orphans are None for whoever does not see the whole of it."""
 
-    tables: tuple[TableFigures, ...]
+    tables: Mapping[TableId, TableInventory]
     trash: tuple[Trashed, ...]
     orphans: int | None
     orphan_bytes: int
 
     @property
     def live_bytes(self) -> int:
-        return sum(each.bytes for each in self.tables)
+        return sum(each.live_bytes for each in self.tables.values())
+
+    @property
+    def old_bytes(self) -> int:
+        """What only older versions need."""
+        return sum(each.old_version_bytes for each in self.tables.values())
 
     @property
     def trash_bytes(self) -> int:
@@ -54,19 +44,20 @@ class Figures:
 
     @property
     def versions(self) -> int:
-        return sum(each.versions for each in self.tables)
+        return sum(each.versions for each in self.tables.values())
 
     @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.tables)
+        return sum(each.rows for each in self.tables.values())
 
     @property
-    def broken(self) -> list[TableFigures]:
-        return [each for each in self.tables if each.error]
+    def broken(self) -> list[TableId]:
+        """Tables that can't be read."""
+        return [id for id, each in self.tables.items() if each.error]
 
-    def largest(self, most: int = 8) -> list[TableFigures]:
-        ordered = sorted(self.tables, key=lambda each: (-each.bytes, each.id))
-        return [each for each in ordered[:most] if each.bytes]
+    def largest(self, most: int = 8) -> list[Ranked]:
+        ordered = sorted(self.tables.items(), key=lambda each: (-each[1].bytes, each[0]))
+        return [each for each in ordered[:most] if each[1].bytes]
 
     def expiring(self) -> list[Trashed]:
         """What the trash loses next, soonest first."""
@@ -89,7 +80,7 @@ class Figures:
             return self
         return replace(
             self,
-            tables=tuple(each for each in self.tables if principal.sees(each.id)),
+            tables={id: each for id, each in self.tables.items() if principal.sees(id)},
             trash=tuple(each for each in self.trash if principal.sees(each.id)),
             orphans=None,
             orphan_bytes=0,
@@ -97,34 +88,12 @@ class Figures:
 
 
 def count(catalog: DirectoryNamespace) -> Figures:
-    """Look at everything: a handful of requests for each table."""
-    listed = catalog.list_all_tables(ListTablesRequest(id=[])).tables
-    with ThreadPoolExecutor(LOOKING_THREADS) as pool:
-        looked = pool.map(lambda each: _of_table(catalog, names.split_object_id(each)), listed)
-        tables = tuple(each for each in looked if each is not None)
+    """Look at everything: a listing of each table, and a few requests for each version."""
+    tables = catalog.inventory_all_tables()
     orphans = list(catalog.find_orphans())
     return Figures(
-        tables=tables,
+        tables={tuple(names.parse_dotted(each.table)): each for each in tables},
         trash=tuple(catalog.list_trash(with_bytes=True)),
         orphans=len(orphans),
         orphan_bytes=sum(each.bytes for each in orphans),
     )
-
-
-def _of_table(catalog: DirectoryNamespace, table: TableId) -> TableFigures | None:
-    try:
-        history = catalog.table_history(table)
-    except TableVersionNotFoundError:
-        return TableFigures(table)
-    except TableNotFoundError:  # dropped since it was listed, or only declared
-        return TableFigures(table) if _is_there(catalog, table) else None
-    except TiltyardError as problem:
-        return TableFigures(table, error=str(problem))
-    if not history:
-        return TableFigures(table)
-    last = history[-1]
-    return TableFigures(table, last.rows, last.fragments, len(history), last.bytes, last.created_at)
-
-
-def _is_there(catalog: DirectoryNamespace, table: Sequence[str]) -> bool:
-    return catalog.table_status(table).state.value == "exists"

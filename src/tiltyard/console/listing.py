@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from tiltyard import names
 from tiltyard.console.background import Background
-from tiltyard.console.figures import Figures, TableFigures
+from tiltyard.console.figures import Figures
 from tiltyard.console.visit import Visit
 from tiltyard.maintenance import fleet
+from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
 
@@ -40,9 +41,11 @@ class Listing:
             left=max(0, len(found) - MOST_SHOWN),
         )
 
-    def _with_figures(self, tables: Sequence[TableId]) -> list[tuple[TableId, TableFigures | None]]:
+    def _with_figures(
+        self, tables: Sequence[TableId]
+    ) -> list[tuple[TableId, TableInventory | None]]:
         last = self._figures.last
-        known = {each.id: each for each in last.value.tables} if last else {}
+        known = last.value.tables if last else {}
         return [(each, known.get(each)) for each in tables]
 
 

@@ -50,8 +50,12 @@ class Overview:
 
 
 def _shares(figures: Figures) -> str:
-    parts = [("live", figures.live_bytes), ("trash", figures.trash_bytes)]
-    parts.append(("orphan", figures.orphan_bytes))
+    parts = [
+        ("live", figures.live_bytes),
+        ("old", figures.old_bytes),
+        ("trash", figures.trash_bytes),
+        ("orphan", figures.orphan_bytes),
+    ]
     told = ", ".join(f"{words.size(value)} {kind}" for kind, value in parts)
     return charts.shares(parts, f"Bytes: {told}")
 
