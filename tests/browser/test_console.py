@@ -71,10 +71,11 @@ def test_maintenance_is_planned_and_then_applied(
     visit: Watched, catalog: tiltyard.DirectoryNamespace
 ) -> None:
     visit.go("table?id=shop.orders")
-    visit.picture("table", full=True)
+    visit.picture("table")
     visit.click("link", "Maintenance")
     visit.click("button", "Make a plan: Optimize tables")
     visit.sees("1 table of 5 can be made faster.")
+    expect(visit.page.get_by_role("cell", name="shop.orders")).to_be_visible()
     visit.picture("plan")
     visit.click("button", "Apply the plan")
     visit.sees("Optimized 1 table: 6 files became 1.")

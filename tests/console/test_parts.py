@@ -123,14 +123,18 @@ def test_runs_go_one_after_the_other_and_tell_how_far_they_are() -> None:
 
     first = runs.start(Run("j", "first", "ada", ()), slow, lambda run: over.release())
     second = runs.start(Run("j", "second", "ada", ()), _work, lambda run: over.release())
-    while first.stage is not Stage.RUNNING or not first.done:
+    while not first.done:
         threading.Event().wait(0.001)
-    assert (first.done, first.total, first.at) == (1, 2, "a")
+    seen = runs.get(first.id, BOSS)
+    assert seen is not None
+    assert (seen.done, seen.total, seen.at) == (1, 2, "a")
     assert second.stage is Stage.WAITING
     go.set()
     for _ in range(2):
         over.acquire()
     assert [each.stage for each in runs.recent(BOSS)] == [Stage.DONE, Stage.DONE]
+    # A page that began to look before shows what was true then, and not half of each.
+    assert (seen.stage, seen.result) == (Stage.RUNNING, None)
 
 
 def test_a_bug_in_a_run_is_told_without_its_details(caplog: pytest.LogCaptureFixture) -> None:

@@ -57,7 +57,7 @@ class Figures:
 
     def largest(self, most: int = 8) -> list[Ranked]:
         ordered = sorted(self.tables.items(), key=lambda each: (-each[1].bytes, each[0]))
-        return [each for each in ordered[:most] if each[1].bytes]
+        return [each for each in ordered[:most] if each[1].versions]
 
     def expiring(self) -> list[Trashed]:
         """What the trash loses next, soonest first."""

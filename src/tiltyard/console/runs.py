@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -65,7 +66,8 @@ Work = Callable[[Progress], Result]
 
 @dataclass
 class Run:
-    """One run. Its thread writes, pages read."""
+    """One run. Its thread writes the one that is kept; pages have a copy, which does not change
+    while they look at it. One that is over has its result or its error."""
 
     job: str
     title: str
@@ -123,13 +125,13 @@ class Runs:
     def get(self, id: str, principal: Principal) -> Run | None:
         """A run, if somebody may see it: it kept to their namespace."""
         found = self._kept.get(id)
-        return found if found is not None and principal.sees(found.inside) else None
+        return copy(found) if found is not None and principal.sees(found.inside) else None
 
     def recent(self, principal: Principal) -> list[Run]:
         """Newest first."""
         with self._lock:
             kept = list(self._kept.values())
-        return [each for each in reversed(kept) if principal.sees(each.inside)]
+        return [copy(each) for each in reversed(kept) if principal.sees(each.inside)]
 
     def _carry_out(self, run: Run, work: Work, ended: Callable[[Run], None]) -> None:
         run.stage = Stage.RUNNING
