@@ -68,6 +68,19 @@ def test_a_form_from_another_site_is_refused(
     assert catalog.table_status(["shop", "clicks"]).state is Life.SOFT_DELETED
 
 
+def test_a_link_from_another_site_leads_here_but_its_scripts_read_nothing(
+    visitor: Visitor,
+) -> None:
+    def asked(path: str, mode: str) -> int:
+        headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": mode}
+        return visitor.client.get(path, headers=headers).status_code
+
+    assert asked("/console/trash", "navigate") == 200
+    assert asked("/console/trash", "cors") == 403
+    assert asked("/v1/table", "navigate") == 403
+    assert visitor.client.get("/console").url.path == "/console/"
+
+
 def test_a_form_that_is_too_large_or_no_text_is_refused(visitor: Visitor) -> None:
     visitor.see()
     assert visitor.client.post("/console/count", content=b"x" * 100_000).status_code == 400

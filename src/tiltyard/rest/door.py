@@ -106,7 +106,9 @@ class Door:
         origin = headers.get(b"origin")
         own = {b"http://" + host, b"https://" + host}
         foreign = origin is not None and origin not in own
-        if foreign or headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+        if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
+            foreign = foreign or not _follows_a_link(scope, headers)
+        if foreign:
             raise PermissionDeniedError("requests of other web sites are refused")
 
     def _principal(self, scope: Scope, headers: Headers) -> Principal:
@@ -150,8 +152,17 @@ class _Answer:
 
 
 def _asks_for_principal(path: str) -> bool:
-    is_console = path == CONSOLE or path.startswith(f"{CONSOLE}/")
-    return not is_console and path not in OPEN_PATHS
+    return not _is_console(path) and path not in OPEN_PATHS
+
+
+def _is_console(path: str) -> bool:
+    return path == CONSOLE or path.startswith(f"{CONSOLE}/")
+
+
+def _follows_a_link(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody comes to a page of the console from elsewhere, which changes nothing."""
+    is_read = scope["method"] in ("GET", "HEAD")
+    return is_read and headers.get(b"sec-fetch-mode") == b"navigate" and _is_console(scope["path"])
 
 
 def _request_id(headers: Headers) -> str:
