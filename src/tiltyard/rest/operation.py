@@ -40,17 +40,21 @@ class Asked:
     body: Any = None
 
     @property
+    def delimiter(self) -> str:
+        chosen = self.query.get("delimiter", (DELIMITER,))[-1]
+        if not chosen:
+            raise InvalidInputError("a delimiter has at least one character")
+        return chosen
+
+    @property
     def id(self) -> list[str] | None:
         """The id in the route, split at the delimiter that the client chose."""
         text = self.path.get("id")
         if text is None:
             return None
-        delimiter = self.query.get("delimiter", (DELIMITER,))[-1]
-        if not delimiter:
-            raise InvalidInputError("a delimiter has at least one character")
-        if text == delimiter:
+        if text == self.delimiter:
             return []
-        parts = text.split(delimiter)
+        parts = text.split(self.delimiter)
         if len(parts) > MOST_PARTS:
             raise InvalidInputError(f"an id has at most {MOST_PARTS} parts")
         return parts

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from tiltyard.access import Role
 from tiltyard.errors import InvalidInputError
 from tiltyard.rest import answers
-from tiltyard.rest.operation import Asked, Body, Call, Desk, Operation, flag, number
+from tiltyard.rest.operation import DELIMITER, Asked, Body, Call, Desk, Operation, flag, number
 from tiltyard.rest.spool import Outgoing
 
 
@@ -49,7 +49,10 @@ class ProtocolOperation(Operation):
         except ValidationError as error:
             raise InvalidInputError(wrong(error)) from error
         targets = list(_targets(request)) or [()]
-        return Call(self._work(request, asked.body), targets, self._needed(request))
+        work = self._work(request, asked.body)
+        if self.name == "list_all_tables" and asked.delimiter != DELIMITER:
+            work = _joined_by(asked.delimiter, work)
+        return Call(work, targets, self._needed(request))
 
     def _given(self, asked: Asked) -> dict[str, Any]:
         """The fields of the request model: of the query, of the body, and of the route."""
@@ -142,6 +145,17 @@ _PLAIN: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 def _query(desk: Desk, request: Any) -> Outgoing:
     return Outgoing.write(desk.settings, lambda sink: desk.namespace.query_table_to(request, sink))
+
+
+def _joined_by(delimiter: str, work: Callable[[Desk], Any]) -> Callable[[Desk], Any]:
+    """Ids in an answer, joined as the client joins them. No name contains our own delimiter."""
+
+    def joined(desk: Desk) -> Any:
+        answer = work(desk)
+        answer.tables = [each.replace(DELIMITER, delimiter) for each in answer.tables]
+        return answer
+
+    return joined
 
 
 def wrong(error: ValidationError) -> str:

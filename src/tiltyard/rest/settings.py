@@ -40,7 +40,7 @@ class ServerSettings:
 
     # Per key and second; 0 for no limit. Bursts of twice as much are fine.
     requests_per_second: float = 1000.0
-    # Per address and minute; who has failed so often has to wait.
+    # Per address and minute; who fails more often is told to wait.
     failed_logins_per_minute: float = 30.0
 
     audit: str | None = None

@@ -50,13 +50,12 @@ class Incoming:
         """The whole body. Refused if it is larger than the limit, or comes too slowly."""
         if announced is not None and announced.isdigit() and int(announced) > limit:
             raise _too_large(limit)
-        async with asyncio.timeout(self._settings.body_seconds) as whole:
-            try:
+        try:
+            async with asyncio.timeout(self._settings.body_seconds):
                 return await self._read(limit)
-            except TimeoutError as error:
-                raise Refused(408, "the body comes too slowly") from error
-            finally:
-                whole.reschedule(None)
+        except TimeoutError as error:
+            self._is_over = True  # what may still come is not waited for
+            raise Refused(408, "the body comes too slowly", {"Connection": "close"}) from error
 
     async def _read(self, limit: int) -> Data:
         kept, file, size = bytearray(), None, 0
