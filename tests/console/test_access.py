@@ -78,7 +78,6 @@ def test_a_link_from_another_site_leads_here_but_its_scripts_read_nothing(
     assert asked("/console/trash", "navigate") == 200
     assert asked("/console/trash", "cors") == 403
     assert asked("/v1/table", "navigate") == 403
-    assert visitor.client.get("/console").url.path == "/console/"
 
 
 def test_a_form_that_is_too_large_or_no_text_is_refused(visitor: Visitor) -> None:
@@ -149,6 +148,12 @@ def test_whoever_logs_out_is_out(enter: Enter) -> None:
     admin = enter(Role.ADMIN)
     assert "Log in" in admin.send("logout", seen="trash").text
     assert "Log in" in admin.see("trash")
+
+
+@pytest.mark.parametrize("path", ["/", "/console"])
+def test_the_address_of_the_server_leads_to_the_console(enter: Enter, path: str) -> None:
+    assert enter(None).client.get(path).url.path == "/console/login"
+    assert enter(Role.READER).client.get(path).url.path == "/console/"
 
 
 def test_there_is_no_login_where_there_are_no_keys(visitor: Visitor) -> None:

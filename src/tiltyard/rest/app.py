@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from tiltyard.access import Keyring, Role, Sessions
@@ -63,6 +63,15 @@ def roles() -> dict[tuple[str, str], Role | None]:
     return found | {(each.method, each.path): each.needs for each in OPERATIONS}
 
 
+def _console(pages: Sequence[BaseRoute]) -> list[BaseRoute]:
+    """Pages, and the way to them for whoever types the server's address only."""
+
+    async def lead(request: Request) -> Response:
+        return RedirectResponse(f"{CONSOLE}/")
+
+    return [*(Route(path, lead) for path in ("/", CONSOLE)), Mount(CONSOLE, routes=list(pages))]
+
+
 def create_app(
     namespace: DirectoryNamespace, settings: ServerSettings, *, pages: Sequence[BaseRoute] = ()
 ) -> Starlette:
@@ -76,7 +85,7 @@ def create_app(
     app = Starlette(
         routes=[
             *(Route(path, _guarded(endpoint, role)) for path, endpoint, role in FIXED),
-            *([Mount(CONSOLE, routes=list(pages))] if pages else ()),
+            *(_console(pages) if pages else ()),
         ],
         middleware=[Middleware(Door, settings=settings, keyring=keyring, sessions=sessions)],
         exception_handlers={HTTPException: _refused},

@@ -32,7 +32,7 @@ FAILED = Counter("tiltyard_http_errors_total", "Requests that ended with a statu
 REFUSED = Counter("tiltyard_http_refused_total", "Requests that ended with a status from 400 on.")
 
 CONSOLE = "/console"
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK_HOSTS = re.compile(rb"(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?")
 
