@@ -47,7 +47,8 @@ def _ingest(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
         folder = inbox / name
         folder.mkdir(parents=True)
         for number in range(2):
-            pq.write_table(rows(5000 + 10 * number), folder / f"{number}.parquet")
+            data = rows(5000 + 10 * number).select(["id"])
+            pq.write_table(data, folder / f"{number}.parquet")
         sources[name] = str(folder)
 
     first = ingest(made.catalog, sources, spark, progress=told).collect()
