@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import lance
+import pyarrow as pa
 from httpx2 import Response
 
 import tiltyard
@@ -51,6 +54,19 @@ def test_a_restore_onto_a_table_that_exists_is_refused(
     answer = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.orders"})
     assert answer.status_code == 409
     assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+
+
+def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace, tmp_path: Path
+) -> None:
+    (dropped,) = [each for each in catalog.list_trash() if each.id == ("shop", "clicks")]
+    location = tmp_path / "lake" / dropped.location
+    lance.write_dataset(pa.table({"late": [1]}), location, mode="overwrite")
+    restore = {"id": "shop.clicks", "generation": dropped.generation}
+    refused = visitor.send("trash/restore", seen="trash", **restore)
+    assert (refused.status_code, _state(catalog, "shop", "clicks")) == (409, Life.SOFT_DELETED)
+    visitor.send("trash/restore", seen="trash", keep_newer="yes", **restore)
+    assert catalog.open_table(["shop", "clicks"]).schema.names == ["late"]
 
 
 def test_a_held_table_has_no_purge_until_it_is_released(
