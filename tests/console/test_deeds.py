@@ -35,7 +35,8 @@ def test_what_was_said_is_said_once(visitor: Visitor) -> None:
 def test_a_dropped_table_is_restored(
     visitor: Visitor, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    page = visitor.send("trash/restore", seen="trash", id="shop.clicks")
+    same = {"as": "shop.clicks"}  # what the form has until somebody types another
+    page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **same)
     assert "Table shop.clicks is back." in page.text
     assert _state(catalog, "shop", "clicks") is Life.EXISTS
 
@@ -176,3 +177,5 @@ def test_a_run_that_fails_says_why(visitor: Visitor) -> None:
     page = _planned(visitor, "cleanup", keep="1")
     assert 'role="alert"' in page.text
     assert "half done" in page.text
+    for job in ("optimize", "cleanup"):
+        assert "there is no namespace" in _planned(visitor, job, **{"in": "no.such"}).text

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lance_namespace import DescribeTableRequest, DescribeTableResponse, ListTablesRequest
+from lance_namespace import DescribeTableRequest
 
 from tiltyard import names, words
 from tiltyard.console.runs import Column, Progress, Result
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
-from tiltyard.maintenance import fleet
 from tiltyard.maintenance.orphan import Orphan
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
@@ -71,7 +70,7 @@ def _progress(note: Progress) -> Callable[[Any, int, int], None]:
 
 
 def _plan_optimize(catalog: DirectoryNamespace, choices: Choices, note: Progress) -> Result:
-    tables = _tables(catalog, choices.inside)
+    tables = catalog.choose_tables(choices.inside)
     rows = []
     with ThreadPoolExecutor(LOOKING_THREADS) as pool:
         looked = pool.map(lambda table: _shape(catalog, table), tables)
@@ -101,7 +100,7 @@ def _shape(catalog: DirectoryNamespace, table: TableId) -> dict[str, Any]:
     row = {"id": table, "table": names.dotted(table), "fragments": 0, "rows": 0, "deleted": 0}
     request = DescribeTableRequest(id=list(table), load_detailed_metadata=True)
     try:
-        found: DescribeTableResponse = catalog.describe_table(request)
+        found = catalog.describe_table(request)
     except TiltyardError as problem:
         return row | {"error": str(problem)}
     if found.stats is not None:
@@ -250,19 +249,10 @@ _ORPHAN = [Column("path", "Path"), Column("kind", "Kind"), _size("bytes"), Colum
 
 
 def _orphan(orphan: Orphan) -> dict[str, Any]:
-    return {
-        "path": orphan.path,
-        "kind": orphan.kind.value,
-        "bytes": orphan.bytes,
-        "why": orphan.why,
-    }
+    return {**asdict(orphan), "kind": orphan.kind.value}
 
 
 # -- which there are
-
-
-def _tables(catalog: DirectoryNamespace, inside: NamespaceId) -> list[TableId]:
-    return fleet.tables_of(catalog.list_all_tables(ListTablesRequest(id=[])).tables, inside)
 
 
 JOBS = {

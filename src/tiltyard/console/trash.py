@@ -47,7 +47,7 @@ async def drop(visit: Visit) -> Response:
 async def restore(visit: Visit) -> Response:
     """Bring a table back, under another name if one was given."""
     identifier, target = _named(visit), visit.said("as")
-    as_id = visit.table("as") if target else None
+    as_id = visit.table("as") if target and target != visit.target else None
     await visit.ask(
         visit.catalog.undrop_table,
         identifier,
