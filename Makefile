@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-core setup-dev setup-spark demo demo-quick test test-all bench lint format clean
+.PHONY: help setup setup-core setup-dev setup-spark demo demo-quick test test-all bench pictures lint format clean
 
 PYTHON := .venv/bin/python
 SETUP := found="$$(sh tools/find-python)" && "$$found" -m tools.setup
@@ -48,6 +48,9 @@ test-all: setup ## The same, with the tests at full size
 
 bench: setup ## Run every benchmark
 	@$(PYTHON) -m benchmarks
+
+pictures: setup ## Take the pictures of the console again
+	TILTYARD_PICTURES=docs/images $(PYTHON) -m pytest -q tests/browser
 
 lint: setup-dev ## Check style, types and imports
 	$(CHECKS)

@@ -20,7 +20,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tiltyard.cli import main as tiltyard
-from tiltyard.cli.words import counted
+from tiltyard.words import counted
 
 CATALOG = Path("demo-catalog")
 FILES = Path("demo-files")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.step import (
@@ -47,22 +48,34 @@ def install_azurite() -> None:
     if is_done(stamp, mark) and AZURITE_NODE.exists():
         return
     say("installing Azurite into .servers")
-    AZURITE.mkdir(parents=True, exist_ok=True)
     try:
-        node, npm = _node_of_machine() or _node_from_pypi()
+        node, npm = node_and_npm()
     except SetupError as reason:
         say(f"*** AZURE TESTS ARE LEFT OUT: no Node.js {OLDEST_NODE}+ here, and {reason} ***")
         return
-    options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-    run(
-        [*npm, "install", "--prefix", AZURITE, *options, *wanted],
-        log=SERVERS / "azurite.log",
-        doing="installing Azurite",
-        env={"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"},
-    )
+    npm_install(node, npm, AZURITE, wanted, doing="installing Azurite")
     AZURITE_NODE.unlink(missing_ok=True)
     AZURITE_NODE.symlink_to(node)
     set_done(stamp, mark)
+
+
+def npm_install(
+    node: Path, npm: Sequence[Path], where: Path, wanted: Sequence[str], *, doing: str
+) -> None:
+    """Put packages of npm, and what they need, under a folder of .servers."""
+    options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+    where.mkdir(parents=True, exist_ok=True)
+    run(
+        [*npm, "install", "--prefix", where, *options, *wanted],
+        log=where.with_name(where.name + ".log"),
+        doing=doing,
+        env={"PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"},
+    )
+
+
+def node_and_npm() -> tuple[Path, list[Path]]:
+    """A Node.js that is new enough, and how to run its npm. SetupError if there is none to have."""
+    return _node_of_machine() or _node_from_pypi()
 
 
 def usable_node() -> Path | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from tools.browser import install_axe, install_chromium
 from tools.java import has_java
 from tools.servers import install_azurite, install_s3_servers
 from tools.step import (
@@ -60,9 +61,15 @@ def _project_mark() -> str:
     return fingerprint(project["build-system"], project["project"], constraints)
 
 
+def install_from_npm() -> None:
+    """One after the other: both may have to install Node.js first."""
+    install_azurite()
+    install_axe()
+
+
 STEPS: dict[str, Sequence[Callable[[], None]]] = {
     **{profile: [partial(install_project, profile)] for profile in PROFILES},
-    "servers": [install_s3_servers, install_azurite],
+    "servers": [install_s3_servers, install_from_npm, install_chromium],
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import lance_namespace as api
@@ -11,6 +12,9 @@ import pytest
 import tiltyard
 from tests.behaviours.modes import COMPATIBILITY, MODES, Mode
 from tests.behaviours.places import Bucket, Disk, Place
+from tests.behaviours.remote import Remote
+from tests.kit import rest
+from tests.kit.rest import Street
 
 Reopen = Callable[[], api.LanceNamespace]
 
@@ -31,16 +35,34 @@ ALIKE_IN_A_BUCKET = {
 }
 
 
+# About what a server does not offer, or about clients that open the directory themselves.
+DIRECT_ONLY = {"test_writes.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a bucket the default mode is enough for a first look."""
+    """In a bucket, and over REST, the default mode is enough for a first look."""
     here = Path(__file__).parent
+    items[:] = [each for each in items if each.path.parent != here or not _is_pointless(each)]
     for item in items:
-        if item.path.parent != here or item.path.name not in ALIKE_IN_A_BUCKET:
-            continue
-        chosen = getattr(item, "callspec", None)
-        params = {} if chosen is None else chosen.params
-        if params.get("place") == "s3" and params.get("mode", COMPATIBILITY) != COMPATIBILITY:
+        if item.path.parent == here and not _is_first_look(item):
             item.add_marker(pytest.mark.slow)
+
+
+def _is_pointless(item: pytest.Item) -> bool:
+    return _chosen(item, "door") == "rest" and item.path.name in DIRECT_ONLY
+
+
+def _is_first_look(item: pytest.Item) -> bool:
+    is_default = _chosen(item, "mode") in (None, COMPATIBILITY)
+    is_bucket = _chosen(item, "place") == "s3"
+    if _chosen(item, "door") == "rest":
+        return is_default and not is_bucket
+    return is_default or not is_bucket or item.path.name not in ALIKE_IN_A_BUCKET
+
+
+def _chosen(item: pytest.Item, fixture: str) -> object:
+    chosen = getattr(item, "callspec", None)
+    return None if chosen is None else chosen.params.get(fixture)
 
 
 @pytest.fixture(params=MODES, ids=str)
@@ -57,10 +79,28 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Bucket(server, server.new_root())
 
 
+@pytest.fixture(scope="session")
+def street() -> Iterator[Street]:
+    with rest.street() as made:
+        yield made
+
+
+@pytest.fixture(params=["direct", "rest"])
+def door(request: pytest.FixtureRequest) -> str:
+    """Whether a client opens the directory itself, or asks a server that does."""
+    chosen: str = request.param
+    return chosen
+
+
 @pytest.fixture
-def reopen(mode: Mode, place: Place) -> Reopen:
+def reopen(mode: Mode, place: Place, door: str, request: pytest.FixtureRequest) -> Iterator[Reopen]:
     """Opens another client on the same root."""
-    return lambda: open_catalog(mode, place)
+    if door == "direct":
+        yield lambda: open_catalog(mode, place)
+        return
+    street: Street = request.getfixturevalue("street")
+    with ExitStack() as houses:
+        yield lambda: Remote(houses.enter_context(street.serving(open_catalog(mode, place))))
 
 
 @pytest.fixture

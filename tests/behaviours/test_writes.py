@@ -484,7 +484,6 @@ def test_a_create_that_has_to_start_over_does_not_use_its_files_again(
     create(catalog, "people")
     drop(catalog, "people")
     client = reopen()
-    assert isinstance(client, DirectoryNamespace)
     late = begin(client, "people", mode="create", rows=MORE)
     store = FaultyStore(client._store)
     client._creation._revival._store = store
@@ -534,7 +533,6 @@ def test_a_drop_between_the_look_and_the_commit_is_noticed_after_it(
 ) -> None:
     create(catalog, "people")
     client = reopen()
-    assert isinstance(client, DirectoryNamespace)
     late = begin(client, "people", mode=mode_of_write)
     look = client._writing._must_be_as_seen
     looks = []
@@ -559,7 +557,6 @@ def test_a_create_that_is_overtaken_after_its_commit_is_not_acknowledged(
     catalog: DirectoryNamespace, reopen: Reopen, place: Place
 ) -> None:
     client = reopen()
-    assert isinstance(client, DirectoryNamespace)
     late = begin(client, "people", mode="create", rows=PLANTS)
     store = FaultyStore(client._store)
     client._creation._revival._store = store

@@ -19,12 +19,23 @@ VERBS = {
     "ns": "create list describe drop",
     "config": "show",
     "jobs": "optimize cleanup purge index maintain",
+    "keys": "add list revoke",
 }
 
 
 def _pages() -> Iterator[tuple[str, ...]]:
     yield ()
-    for alone in ("migrate", "manage", "snapshot", "doctor", "recover", "repair", "orphans", "sql"):
+    for alone in (
+        "migrate",
+        "manage",
+        "snapshot",
+        "doctor",
+        "recover",
+        "repair",
+        "orphans",
+        "serve",
+        "sql",
+    ):
         yield (alone,)
     for noun, verbs in VERBS.items():
         yield (noun,)

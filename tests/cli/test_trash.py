@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Clock, Tiltyard
-from tiltyard.cli import words
+from tiltyard import words
 from tiltyard.errors import PermissionDeniedError
 from tiltyard.store.local import LocalStore
 

@@ -24,6 +24,7 @@ from tiltyard.cli import (
     maintenance,
     migrate,
     ns,
+    serve,
     sql,
     table,
     trash,
@@ -57,6 +58,7 @@ app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
 app.add_typer(config.app, name="config")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(serve.app, name="keys")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
@@ -68,6 +70,7 @@ verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(cleanup.cleanup)
 verb(app, "sql")(sql.sql)
 verb(app, "completion")(completion.completion)
+verb(app, "serve")(serve.serve)
 data.add_to(table.app)
 jobs_maintain.add_to(jobs.app)
 lives.add_to(table.app)

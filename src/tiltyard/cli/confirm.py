@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tiltyard.cli import words
+from tiltyard import words
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import UsageError
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import identifiers, words
+from tiltyard import words
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.output import Field
 from tiltyard.cli.table import Name

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli import identifiers, lives, words
+from tiltyard import words
+from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
 from tiltyard.cli.failures import Exit, UsageError

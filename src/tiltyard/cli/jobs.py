@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltyard import words
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash, words
+from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
 from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli import identifiers, lives, maintenance, migrate, spark, words
+from tiltyard import words
+from tiltyard.cli import identifiers, lives, maintenance, migrate, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm_all
 from tiltyard.cli.failures import UsageError

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli import profiles, spark, words
+from tiltyard import words
+from tiltyard.cli import profiles, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import Exit

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli import identifiers, words
+from tiltyard import words
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.output import Field

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli import identifiers, words
+from tiltyard import words
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar

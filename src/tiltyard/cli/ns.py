@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli import identifiers, words
+from tiltyard import words
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
 from tiltyard.cli.options import parse_pairs

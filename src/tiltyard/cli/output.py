@@ -19,7 +19,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from tiltyard.cli.words import plain
+from tiltyard.words import plain
 
 Row = Mapping[str, Any]
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.cli import identifiers, words
+from tiltyard import words
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli import spark, words
+from tiltyard import words
+from tiltyard.cli import spark
 from tiltyard.cli.call import Call
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field

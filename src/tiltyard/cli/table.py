@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli import files, identifiers, reading, words
+from tiltyard import words
+from tiltyard.cli import files, identifiers, reading
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.options import parse_pairs

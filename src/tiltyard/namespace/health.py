@@ -16,6 +16,7 @@ from tiltyard.maintenance.findings import Finding
 from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
+from tiltyard.maintenance.settled import Settled, settled
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import says
 from tiltyard.namespace.rooms import Rooms
@@ -38,6 +39,11 @@ class HealthOperations(Rooms):
         self._store.require_conditions()
         swept = self._recovery.sweep(patience_ms=patience_ms)
         return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
+
+    @says("list what was recovered in")
+    def list_recovered(self, *, most: int = 100) -> list[Settled]:
+        """The last operations that recoveries brought to an end, newest first."""
+        return list(settled(self._store, most))
 
     # -- drift
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import BinaryIO
+
 import lance_namespace as api
 
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace.data import DataOperations
 from tiltyard.namespace.requests import says
 from tiltyard.tables import queries, sql, statistics
-from tiltyard.tables.ipc import write_ipc
+from tiltyard.tables.ipc import write_ipc, write_ipc_to
 
 
 class QueryOperations(DataOperations):
@@ -27,6 +29,12 @@ class QueryOperations(DataOperations):
         dataset = self._read(request.id, request.version, request.branch)
         schema, batches = queries.batches(queries.scanner(dataset, request))
         return api.QueryTableResponse(data=write_ipc(schema, batches))
+
+    @says("query table")
+    def query_table_to(self, request: api.QueryTableRequest, sink: BinaryIO) -> None:
+        """The same into a file, batch after batch: the answer need not fit into memory."""
+        dataset = self._read(request.id, request.version, request.branch)
+        write_ipc_to(sink, *queries.batches(queries.scanner(dataset, request)))
 
     @says("explain a query of table")
     def explain_table_query_plan(self, request: api.ExplainTableQueryPlanRequest) -> str:

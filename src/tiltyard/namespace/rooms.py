@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import lance_namespace as api
 
@@ -94,19 +95,31 @@ class Rooms(api.LanceNamespace):
         self._lives = Lives(
             store, world, catalog, self._directory, manifest, self._markers, self._registrar
         )
-        self._purge = Purge(
-            store,
-            world,
-            self._lives.bin,
-            MarkerPurge(store, world, self._revival),
-            manifest,
-            self._moves,
-            self._settings.actor,
-        )
+        self._purge = self._open_purge()
         self._creation = Creation(
             store, world, catalog, files, self._revival, self._markers, Retry()
         )
         self._writing = Writing(store, world, catalog, files, self._revival, self._creation)
+
+    def _open_purge(self) -> Purge:
+        return Purge(
+            self._store,
+            self._world,
+            self._lives.bin,
+            MarkerPurge(self._store, self._world, self._revival),
+            self._manifest,
+            self._moves,
+            self._settings.actor,
+        )
+
+    def acting_as(self, actor: str) -> Self:
+        """The same catalog through the same rooms, for what somebody else asks for: their name is
+        noted with what they drop and purge. Nothing is opened anew."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._settings = replace(self._settings, actor=actor)
+        other._purge = other._open_purge()
+        return other
 
     def _open_versions(self) -> None:
         """The versions of tables, and what ends a change of several that a crash cut off."""

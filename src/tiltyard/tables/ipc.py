@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -28,9 +29,10 @@ def read_ipc(data: bytes) -> pa.Table:
     opened = pa.ipc.open_file if data[:6] == b"ARROW1" else pa.ipc.open_stream
     try:
         schema = opened(source).schema
+        _must_be_text(schema)
         options = _ALIGNED if any(map(_has_decimal, schema.types)) else _AS_TYPED
         rows = opened(source, options=options).read_all()
-        rows.validate()
+        rows.validate(full=True)  # an offset that points elsewhere would be followed
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise InvalidInputError(f"the data is not an Arrow IPC stream: {error}") from error
     return rows
@@ -39,10 +41,21 @@ def read_ipc(data: bytes) -> pa.Table:
 def write_ipc(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
     """Batches as an Arrow IPC file, each encoded as it comes."""
     sink = io.BytesIO()
+    write_ipc_to(sink, schema, batches)
+    return sink.getvalue()
+
+
+def write_ipc_to(sink: BinaryIO, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """The same into a file that is open."""
     with pa.ipc.new_file(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return sink.getvalue()
+
+
+def _must_be_text(schema: pa.Schema) -> None:
+    """Names are decoded when they are asked for. UnicodeDecodeError."""
+    repr(schema.names)
+    str(schema)
 
 
 def _has_decimal(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tiltyard.cli import words
+from tiltyard import words
 from tiltyard.tables import schema
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)

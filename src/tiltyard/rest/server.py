@@ -1,0 +1,68 @@
+"""Running the application with uvicorn, as the settings say; logs for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from tiltyard.rest.settings import ServerSettings
+
+# What Python puts on every record; the rest was added by whoever logged.
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
+    """How uvicorn serves the application. It writes no log of its own requests: the door does."""
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=round(settings.shutdown_seconds),
+        backlog=settings.connections,
+    )
+
+
+def serve(app: ASGIApp, settings: ServerSettings) -> None:
+    """Serve until a signal says stop; then end what is under way."""
+    uvicorn.Server(configure(app, settings)).run()
+
+
+def set_up_logs(settings: ServerSettings, level: int = logging.INFO) -> None:
+    """Everything of tiltyard and uvicorn to standard error, one line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        JsonLines()
+        if settings.log_json
+        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("tiltyard", "uvicorn"):
+        logging.getLogger(name).setLevel(level)
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object: what it says, and every field that was given with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)

@@ -1,0 +1,24 @@
+"""The command with a catalog that takes its time: an insert waits a moment before its commit."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tiltyard.cli import main
+from tiltyard.namespace import DirectoryNamespace
+
+_insert = DirectoryNamespace.insert_into_table
+
+
+def _slowly(self: DirectoryNamespace, request: Any, data: Any) -> Any:
+    sys.stderr.write("slowly\n")
+    sys.stderr.flush()
+    time.sleep(1)
+    return _insert(self, request, data)
+
+
+if __name__ == "__main__":
+    DirectoryNamespace.insert_into_table = _slowly  # type: ignore[method-assign]
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""What can be done on pages: into the trash and out of it, and maintenance in the background."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+from httpx2 import Response
+
+import tiltyard
+from tests.console.conftest import Visitor
+from tiltyard.lifecycle.trash import Life
+
+
+def _state(catalog: tiltyard.DirectoryNamespace, *table: str) -> Life:
+    return catalog.table_status(table).state
+
+
+def test_a_table_is_dropped_with_a_reason_in_the_name_of_who_did_it(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    page = visitor.send("table/drop", seen="table?id=shop.orders", id="shop.orders", reason="a try")
+    assert "Table shop.orders is in the trash." in page.text
+    (dropped,) = [each for each in catalog.list_trash() if each.id == ("shop", "orders")]
+    assert (dropped.reason, dropped.dropped_by) == ("a try", "local")
+
+
+def test_what_was_said_is_said_once(visitor: Visitor) -> None:
+    visitor.send("trash/hold", seen="trash", id="shop.clicks")
+    assert "is held until" not in visitor.see("trash")
+
+
+def test_a_dropped_table_is_restored(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    same = {"as": "shop.clicks"}  # what the form has until somebody types another
+    page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **same)
+    assert "Table shop.clicks is back." in page.text
+    assert _state(catalog, "shop", "clicks") is Life.EXISTS
+
+
+def test_a_dropped_table_is_restored_under_another_id(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.eu.clicks"})
+    assert "Table shop.eu.clicks, which was shop.clicks is back." in page.text
+    assert _state(catalog, "shop", "eu", "clicks") is Life.EXISTS
+
+
+def test_a_restore_onto_a_table_that_exists_is_refused(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    answer = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.orders"})
+    assert answer.status_code == 409
+    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+
+
+def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace, tmp_path: Path
+) -> None:
+    (dropped,) = [each for each in catalog.list_trash() if each.id == ("shop", "clicks")]
+    location = tmp_path / "lake" / dropped.location
+    lance.write_dataset(pa.table({"late": [1]}), location, mode="overwrite")
+    restore = {"id": "shop.clicks", "generation": dropped.generation}
+    refused = visitor.send("trash/restore", seen="trash", **restore)
+    assert (refused.status_code, _state(catalog, "shop", "clicks")) == (409, Life.SOFT_DELETED)
+    visitor.send("trash/restore", seen="trash", keep_newer="yes", **restore)
+    assert catalog.open_table(["shop", "clicks"]).schema.names == ["late"]
+
+
+def test_a_held_table_has_no_purge_until_it_is_released(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    held = visitor.send("trash/hold", seen="trash", id="shop.clicks").text
+    assert "Purge… shop.clicks" not in held
+    purge = {"id": "shop.clicks", "typed": "shop.clicks"}
+    assert visitor.send("trash/purge", seen="trash", **purge).status_code == 409
+    visitor.send("trash/release", seen="trash", id="shop.clicks")
+    assert visitor.send("trash/purge", seen="trash", **purge).status_code == 200
+    assert _state(catalog, "shop", "clicks") is Life.NOT_FOUND
+
+
+def test_a_purge_needs_the_name_to_be_typed(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    answer = visitor.send("trash/purge", seen="trash", id="shop.clicks", typed="clicks")
+    assert answer.status_code == 400
+    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+
+
+# -- maintenance
+
+
+def _planned(visitor: Visitor, job: str, **choices: str) -> Response:
+    return _over(visitor, visitor.send("maintenance/plan", seen="maintenance", job=job, **choices))
+
+
+def _applied(visitor: Visitor, plan: Response, typed: str = "") -> Response:
+    answer = visitor.send("maintenance/apply", id=_id(plan), typed=typed)
+    assert answer.status_code == 200, answer.text
+    return _over(visitor, answer)
+
+
+def _over(visitor: Visitor, page: Response) -> Response:
+    """The page of a run when it has ended; asked for again and again, as a browser does."""
+    assert page.status_code == 200, page.text
+    for _ in range(10_000):
+        if "data-live" not in page.text:
+            return page
+        page = visitor.get(f"run?id={_id(page)}")
+    raise AssertionError("the run does not end")
+
+
+def _id(page: Response) -> str:
+    return str(page.url.params["id"])
+
+
+def test_small_files_are_joined_as_planned(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    plan = _planned(visitor, "optimize")
+    assert "1 table of 5 can be made faster." in plan.text
+    assert len(catalog.open_table(["shop", "orders"]).get_fragments()) == 6
+    receipts = _applied(visitor, plan)
+    assert "Optimized 1 table: 6 files became 1." in receipts.text
+    assert len(catalog.open_table(["shop", "orders"]).get_fragments()) == 1
+    assert re.search(
+        r"optimize</td><th[^>]*>Optimize tables</th><td[^>]*>done", visitor.see("events")
+    )
+
+
+def test_a_plan_keeps_to_its_namespace(visitor: Visitor) -> None:
+    assert (
+        "0 tables of 1 can be made faster."
+        in _planned(visitor, "optimize", **{"in": "shop.eu"}).text
+    )
+
+
+def test_what_has_expired_is_purged_when_its_number_is_typed(
+    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+) -> None:
+    plan = _planned(visitor, "purge")
+    assert "1 dropped table" in plan.text
+    refused = visitor.send("maintenance/apply", id=_id(plan), typed="2")
+    assert refused.status_code == 400
+    assert _state(catalog, "shop", "prices_old") is Life.SOFT_DELETED
+    assert "Purged 1 table" in _applied(visitor, plan, typed="1").text
+    assert _state(catalog, "shop", "prices_old") is Life.NOT_FOUND
+    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+
+
+def test_a_plan_is_applied_once(visitor: Visitor) -> None:
+    plan = _planned(visitor, "purge")
+    _applied(visitor, plan, typed="1")
+    again = visitor.send("maintenance/apply", id=_id(plan), typed="1")
+    assert again.status_code == 409
+    assert "see the receipts" in visitor.get(f"run?id={_id(plan)}").text
+
+
+def test_young_versions_and_files_stay(visitor: Visitor) -> None:
+    assert "There is nothing to clean up." in _planned(visitor, "cleanup", keep="3").text
+    assert "No orphans older than seven days." in _planned(visitor, "orphans").text
+
+
+def test_choices_that_make_no_sense_are_refused(visitor: Visitor) -> None:
+    def plan(**choices: str) -> Response:
+        return visitor.send("maintenance/plan", seen="maintenance", **choices)
+
+    assert plan(job="nothing").status_code == 400
+    assert plan(job="cleanup", keep="many").status_code == 400
+    assert plan(job="optimize", **{"in": "."}).status_code == 400
+
+
+def test_a_run_that_fails_says_why(visitor: Visitor) -> None:
+    page = _planned(visitor, "cleanup", keep="1")
+    assert 'role="alert"' in page.text
+    assert "half done" in page.text
+    for job in ("optimize", "cleanup"):
+        assert "there is no namespace" in _planned(visitor, job, **{"in": "no.such"}).text
