@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from tiltyard.spark.aggregates import Grouped, find_grouped, kind_told
 from tiltyard.spark.conditions import read_condition
 from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_of
 from tiltyard.spark.predicates import Expression
@@ -117,10 +118,35 @@ class Planned:
         top, *below = json.loads(plan.toJSON())
         if not all(_counts_rows(each) for each in top["aggregateExpressions"]):
             return None
-        kinds = [_class(each) for each in below if each.get("projectList") != []]
+        kinds = [kind_told(each) for each in below if each.get("projectList") != []]
         if kinds != ["LogicalRelation"]:
             return None
         return _number(plan.collectLeaves().apply(0).relation())
+
+    @property
+    def analyzed(self) -> Java:
+        return self._execution.analyzed()
+
+    def grouped(self, types: Mapping[int, pa.Schema]) -> tuple[int, Grouped] | None:
+        """The relation whose rows the query groups, and how, if that can be begun elsewhere.
+
+        The optimizer may have moved conditions, but none of them to above the aggregate.
+        """
+        optimized = self._execution.optimizedPlan()
+        if optimized.collectLeaves().size() != 1 or optimized.subqueriesAll().nonEmpty():
+            return None
+        steps = [kind_told(each) for each in json.loads(optimized.toJSON())]
+        if "Aggregate" not in steps or not {*steps[_last(steps, "Aggregate") + 1 :]} <= _CHOOSING:
+            return None
+        number = _number(optimized.collectLeaves().apply(0).relation())
+        analyzed = self.analyzed
+        if number is None or not analyzed.deterministic() or analyzed.subqueriesAll().nonEmpty():
+            return None
+        plan = json.loads(analyzed.toJSON())
+        if [kind_told(each) for each in plan].count("Aggregate") != steps.count("Aggregate"):
+            return None
+        found = find_grouped(plan, types[number])
+        return None if found is None else (number, found)
 
     def reads(self, types: Mapping[int, pa.Schema]) -> dict[int, list[Read]]:
         """What each relation is asked for; one that no row of the answer depends on is missing."""
@@ -165,26 +191,27 @@ def _limited(plan: Java) -> tuple[Java, int] | None:
     return (below, limit) if kind_of(below) == "FileSourceScanExec" else None
 
 
+_CHOOSING = {"Filter", "LogicalRelation", "Project"}
 _PASSING = {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
 
 
 def _counts_rows(expression: list[dict[str, Any]]) -> bool:
     """Whether an expression, told as Spark tells it in JSON, is a `count` of what is never null."""
     head, values = expression[: len(_COUNT)], expression[len(_COUNT) :]
-    if [_class(each) for each in head] != _COUNT:
+    if [kind_told(each) for each in head] != _COUNT:
         return False
     call = head[_COUNT.index("AggregateExpression")]
     is_plain = not call["isDistinct"] and "filter" not in call
     return is_plain and all(
-        _class(each) == "Literal" and each.get("value") is not None for each in values
+        kind_told(each) == "Literal" and each.get("value") is not None for each in values
     )
 
 
 _COUNT = ["Alias", "AggregateExpression", "Count"]
 
 
-def _class(node: dict[str, Any]) -> str:
-    return str(node["class"]).rpartition(".")[2]
+def _last(steps: list[str], kind: str) -> int:
+    return max(at for at, each in enumerate(steps) if each == kind)
 
 
 def _number(relation: Java) -> int | None:

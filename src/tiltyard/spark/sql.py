@@ -29,14 +29,16 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.settings import Settings
+from tiltyard.spark.aggregates import Grouped
+from tiltyard.spark.jvm import Java
 from tiltyard.spark.options import Options
 from tiltyard.spark.plans import Read, plan_of
-from tiltyard.spark.predicates import either, translate
+from tiltyard.spark.predicates import either, translate, translate_exactly
 from tiltyard.spark.queries import Query, Relation
 from tiltyard.spark.scan import Scan, at_of, pin
-from tiltyard.spark.table import frame, read_few
+from tiltyard.spark.table import FEW_ROWS, frame, partial_frame, read_few
 from tiltyard.spark.target import Target
-from tiltyard.spark.types import to_spark_schema
+from tiltyard.spark.types import to_spark_schema, wire_schema
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Snapshot, Wanted
@@ -47,6 +49,8 @@ VERSION_OPTIONS = {"version", "tag", "branch", "as_of"}
 # than starting tasks, and where few rows pass, they are the answer.
 MOST_TRIED_ROWS = 10_000_000
 MOST_FOUND_ROWS = 100_000
+# An aggregate is begun in batches of so many rows, each of which may have all of the groups.
+ROWS_PER_GROUPING = 128 * 1024
 
 
 def sql(
@@ -113,11 +117,38 @@ class _Prepared:
     def _reads(self) -> dict[int, list[Read]]:
         return self._planned.reads({number: table.types for number, table in self._tables.items()})
 
+    @cached_property
+    def _grouped(self) -> _Begun | None:
+        wires = {number: wire_schema(table.schema) for number, table in self._tables.items()}
+        found = self._planned.grouped(wires)
+        if found is None:
+            return None
+        number, grouped = found
+        table, reads = self._tables[number], self._reads.get(number, ())
+        if len(reads) != 1 or scan.count(table.snapshot) <= FEW_ROWS:
+            return None
+        conditions = reads[0].conditions
+        text = translate_exactly(conditions) if grouped.chooses else translate(conditions)
+        if grouped.chooses and text is None:
+            return None
+        columns = grouped.grouping.columns or reads[0].columns
+        if not columns:
+            return None
+        wanted = Wanted(
+            columns=tuple(name for name in table.schema.names if name in columns),
+            filter=text,
+            batch_size=ROWS_PER_GROUPING,
+        )
+        return _Begun(number, grouped, Scan.of(table.snapshot, wanted))
+
     def answer(self) -> DataFrame:
         counted = self._planned.counted()
         if counted is not None:
             rows = scan.count(self._tables[counted].snapshot)
             return _one_row(self._spark, self._planned.schema, rows)
+        grouped = self._grouped
+        if grouped is not None:
+            return grouped.answer(self._spark, self._planned.analyzed)
         return self._query.answer(
             {
                 number: table.bound(self._spark, self._reads.get(number, ()))
@@ -133,6 +164,19 @@ class _Prepared:
             version = table.snapshot.at.version
             found.append(Scanned(name, version, wanted.columns or (), wanted.filter, wanted.limit))
         return found
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """An aggregate that is begun where the rows of its table are read."""
+
+    number: int
+    grouped: Grouped
+    scan: Scan
+
+    def answer(self, spark: SparkSession, analyzed: Java) -> DataFrame:
+        partials = partial_frame(spark, self.scan, self.grouped.grouping)
+        return self.grouped.answer(spark, analyzed, partials)
 
 
 @dataclass(frozen=True)
