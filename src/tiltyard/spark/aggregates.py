@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of
+from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_told
 from tiltyard.spark.partials import Grouping, Part, is_number, is_plain, part_name
 from tiltyard.spark.types import quoted
 
@@ -41,10 +41,6 @@ class Node:
     @property
     def id(self) -> int:
         return int(self.told["exprId"]["id"])
-
-
-def kind_told(told: dict[str, Any]) -> str:
-    return str(told["class"]).rpartition(".")[2]
 
 
 def _tree(told: Iterator[dict[str, Any]]) -> Node:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tiltyard.spark.aggregates import Grouped, find_grouped, kind_told
+from tiltyard.spark.aggregates import Grouped, find_grouped
 from tiltyard.spark.conditions import read_condition
-from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_of
+from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_of, kind_told
 from tiltyard.spark.predicates import Expression
 from tiltyard.spark.queries import Query
 

@@ -32,13 +32,13 @@ from tiltyard.settings import Settings
 from tiltyard.spark.aggregates import Grouped
 from tiltyard.spark.jvm import Java
 from tiltyard.spark.options import Options
-from tiltyard.spark.plans import Read, plan_of
+from tiltyard.spark.plans import Planned, Read, plan_of
 from tiltyard.spark.predicates import either, translate, translate_exactly
 from tiltyard.spark.queries import Query, Relation
 from tiltyard.spark.scan import Scan, at_of, pin
 from tiltyard.spark.table import FEW_ROWS, frame, partial_frame, read_few
 from tiltyard.spark.target import Target
-from tiltyard.spark.types import to_spark_schema, wire_schema
+from tiltyard.spark.types import quoted, to_spark_schema, wire_schema
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Snapshot, Wanted
@@ -110,8 +110,11 @@ class _Prepared:
         self._query = Query(spark, query, args)
         settings = Settings.from_properties({"root": root, **properties})
         self._tables = _Tables(spark, settings).find_all(self._query.relations)
+
+    @cached_property
+    def _planned(self) -> Planned:
         schemas = {number: table.schema for number, table in self._tables.items()}
-        self._planned = plan_of(spark, self._query, schemas)
+        return plan_of(self._spark, self._query, schemas)
 
     @cached_property
     def _reads(self) -> dict[int, list[Read]]:
@@ -142,10 +145,11 @@ class _Prepared:
         return _Begun(number, grouped, Scan.of(table.snapshot, wanted))
 
     def answer(self) -> DataFrame:
+        if self._query.counts is not None and self._tables:
+            return self._counted(0, self._query.counts)
         counted = self._planned.counted()
         if counted is not None:
-            rows = scan.count(self._tables[counted].snapshot)
-            return _one_row(self._spark, self._planned.schema, rows)
+            return self._counted(counted, self._planned.schema.names)
         grouped = self._grouped
         if grouped is not None:
             return grouped.answer(self._spark, self._planned.analyzed)
@@ -155,6 +159,12 @@ class _Prepared:
                 for number, table in self._tables.items()
             }
         )
+
+    def _counted(self, number: int, names: Sequence[str]) -> DataFrame:
+        """The rows of a table under these names, from its metadata."""
+        rows = scan.count(self._tables[number].snapshot)
+        listed = ", ".join(f"{rows}L AS {quoted(name)}" for name in names)
+        return self._spark.sql(f"SELECT {listed}")
 
     def scans(self) -> list[Scanned]:
         found = []
@@ -276,7 +286,7 @@ class _Tables:
 
     def _session_knows(self, name: tuple[str, ...]) -> bool:
         try:
-            return self._spark.catalog.tableExists(".".join(map(_quoted, name)))
+            return self._spark.catalog.tableExists(".".join(map(quoted, name)))
         except PySparkException:
             return False
 
@@ -288,11 +298,3 @@ class _Tables:
             found = difflib.get_close_matches(name[-1].lower(), close, n=1)
             error.hint = f"did you mean {close[found[0]]!r}?" if found else None
         return error
-
-
-def _one_row(spark: SparkSession, schema: StructType, rows: int) -> DataFrame:
-    return spark.sql("SELECT " + ", ".join(f"{rows}L AS {_quoted(field.name)}" for field in schema))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
