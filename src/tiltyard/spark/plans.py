@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -110,40 +112,49 @@ class Planned:
     def schema(self) -> StructType:
         return StructType.fromJson(json.loads(self._execution.analyzed().schema().json()))
 
-    def counted(self) -> int | None:
-        """The relation whose rows the query counts, if it does nothing else."""
-        plan = self._execution.optimizedPlan()
-        if kind_of(plan) != "Aggregate" or plan.groupingExpressions().nonEmpty():
-            return None
-        top, *below = json.loads(plan.toJSON())
-        if not all(_counts_rows(each) for each in top["aggregateExpressions"]):
-            return None
-        kinds = [kind_told(each) for each in below if each.get("projectList") != []]
-        if kinds != ["LogicalRelation"]:
-            return None
-        return _number(plan.collectLeaves().apply(0).relation())
-
     @property
     def analyzed(self) -> Java:
         return self._execution.analyzed()
+
+    @cached_property
+    def _steps(self) -> tuple[int, list[dict[str, Any]]] | None:
+        """The one relation of a plan that has no other, and what is done with it, from above."""
+        plan = self._execution.optimizedPlan()
+        leaves = plan.collectLeaves()
+        if leaves.size() != 1 or kind_of(leaves.apply(0)) != "LogicalRelation":
+            return None
+        number = _number(leaves.apply(0).relation())
+        if number is None or plan.subqueriesAll().nonEmpty():
+            return None
+        return number, json.loads(plan.toJSON())
+
+    def counted(self) -> int | None:
+        """The relation whose rows the query counts, if it does nothing else."""
+        if self._steps is None:
+            return None
+        number, (top, *below) = self._steps
+        if kind_told(top) != "Aggregate" or top["groupingExpressions"]:
+            return None
+        if not all(_counts_rows(each) for each in top["aggregateExpressions"]):
+            return None
+        kinds = [kind_told(each) for each in below if each.get("projectList") != []]
+        return number if kinds == ["LogicalRelation"] else None
 
     def grouped(self, types: Mapping[int, pa.Schema]) -> tuple[int, Grouped] | None:
         """The relation whose rows the query groups, and how, if that can be begun elsewhere.
 
         The optimizer may have moved conditions, but none of them to above the aggregate.
         """
-        optimized = self._execution.optimizedPlan()
-        if optimized.collectLeaves().size() != 1 or optimized.subqueriesAll().nonEmpty():
+        if self._steps is None:
             return None
-        steps = [kind_told(each) for each in json.loads(optimized.toJSON())]
-        if "Aggregate" not in steps or not {*steps[_last(steps, "Aggregate") + 1 :]} <= _CHOOSING:
+        number, optimized = self._steps
+        steps = [kind_told(each) for each in optimized]
+        if "Aggregate" not in steps or not _below_aggregates(steps) <= _CHOOSING:
             return None
-        number = _number(optimized.collectLeaves().apply(0).relation())
-        analyzed = self.analyzed
-        if number is None or not analyzed.deterministic() or analyzed.subqueriesAll().nonEmpty():
+        plan = json.loads(self.analyzed.toJSON())
+        if len([each for each in plan if kind_told(each) in _GROUPING]) != steps.count("Aggregate"):
             return None
-        plan = json.loads(analyzed.toJSON())
-        if [kind_told(each) for each in plan].count("Aggregate") != steps.count("Aggregate"):
+        if not self.analyzed.deterministic() or self.analyzed.subqueriesAll().nonEmpty():
             return None
         found = find_grouped(plan, types[number])
         return None if found is None else (number, found)
@@ -191,6 +202,7 @@ def _limited(plan: Java) -> tuple[Java, int] | None:
     return (below, limit) if kind_of(below) == "FileSourceScanExec" else None
 
 
+_GROUPING = {"Aggregate", "Distinct"}  # the optimizer makes the second into the first
 _CHOOSING = {"Filter", "LogicalRelation", "Project"}
 _PASSING = {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
 
@@ -210,8 +222,9 @@ def _counts_rows(expression: list[dict[str, Any]]) -> bool:
 _COUNT = ["Alias", "AggregateExpression", "Count"]
 
 
-def _last(steps: list[str], kind: str) -> int:
-    return max(at for at, each in enumerate(steps) if each == kind)
+def _below_aggregates(steps: Sequence[str]) -> set[str]:
+    """The steps before the first aggregate; a plan lists what is done last first."""
+    return set(takewhile(lambda kind: kind != "Aggregate", reversed(steps)))
 
 
 def _number(relation: Java) -> int | None:
