@@ -80,7 +80,7 @@ def test_aggregates_agree(both: Both, query: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@examples(200)
+@examples(100)
 @given(query=_queries())
 def test_many_aggregates_agree(both: Both, query: str) -> None:
     _agree(both, query)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -39,6 +40,7 @@ VERSION_OPTIONS = {"version", "tag", "branch", "as_of"}
 # than starting tasks, and where few rows pass, they are the answer.
 MOST_TRIED_ROWS = 10_000_000
 MOST_FOUND_ROWS = 100_000
+MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,18 @@ class Pinned:
         schema = to_spark_schema(scan.schema_of(snapshot, Wanted()))
         return cls(snapshot, scan.stored_schema(snapshot), schema)
 
-    def bound(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
+    def few(self, reads: Sequence[Read]) -> pa.Table | None:
+        """What a filter leaves of the table, if that is tried out and turns out to be little."""
+        wanted = self.wanted(reads)
+        if wanted.filter is None or not wanted.columns:
+            return None
+        if scan.count(self.snapshot) > MOST_TRIED_ROWS:
+            return None
+        tried = replace(wanted, limit=MOST_FOUND_ROWS + 1, expects_few=True)
+        found = read_few(Scan.of(self.snapshot, tried))
+        return found if found is not None and found.num_rows <= MOST_FOUND_ROWS else None
+
+    def bound(self, spark: SparkSession, reads: Sequence[Read], few: pa.Table | None) -> DataFrame:
         """All columns of the table, and in those that the reads need what is in them.
 
         No row of the answer depends on the others, which are null.
@@ -64,7 +77,10 @@ class Pinned:
         if not needed:
             rows = spark.range(scan.count(self.snapshot) if reads else 0).select()
         else:
-            rows = _few_or_all(spark, Scan.of(self.snapshot, wanted))
+            planned = Scan.of(self.snapshot, wanted)
+            rows = (
+                frame(spark, planned) if few is None else spark.createDataFrame(few, planned.schema)
+            )
         return rows if len(needed) == len(self.schema) else rows.to(self._optional)
 
     @property
@@ -85,14 +101,13 @@ class Pinned:
         )
 
 
-def _few_or_all(spark: SparkSession, planned: Scan) -> DataFrame:
-    """The rows of a scan; those of a filter at once, if they turn out to be few."""
-    if planned.wanted.filter is not None and scan.count(planned.snapshot) <= MOST_TRIED_ROWS:
-        tried = replace(planned.wanted, limit=MOST_FOUND_ROWS + 1, expects_few=True)
-        found = read_few(Scan.of(planned.snapshot, tried))
-        if found is not None and found.num_rows <= MOST_FOUND_ROWS:
-            return spark.createDataFrame(found, planned.schema)
-    return frame(spark, planned)
+def few_of_all(
+    tables: Mapping[int, Pinned], reads: Mapping[int, Sequence[Read]]
+) -> dict[int, pa.Table | None]:
+    """What filters leave of the tables, tried out at the same time."""
+    with ThreadPoolExecutor(max(1, min(len(tables), MOST_THREADS))) as pool:
+        found = pool.map(lambda number: tables[number].few(reads.get(number, ())), tables)
+        return dict(zip(tables, found, strict=True))
 
 
 class Tables:

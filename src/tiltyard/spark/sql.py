@@ -20,7 +20,7 @@ from tiltyard import names
 from tiltyard.settings import Settings
 from tiltyard.spark.aggregates import Grouped
 from tiltyard.spark.jvm import Java
-from tiltyard.spark.pinned import Pinned, Tables
+from tiltyard.spark.pinned import Pinned, Tables, few_of_all
 from tiltyard.spark.plans import Planned, Read, plan_of
 from tiltyard.spark.predicates import translate, translate_exactly
 from tiltyard.spark.queries import Query
@@ -121,9 +121,10 @@ class _Prepared:
         grouped = self._grouped
         if grouped is not None:
             return grouped.answer(self._spark, self._planned.analyzed)
+        few = few_of_all(self._tables, self._reads)
         return self._query.answer(
             {
-                number: table.bound(self._spark, self._reads.get(number, ()))
+                number: table.bound(self._spark, self._reads.get(number, ()), few[number])
                 for number, table in self._tables.items()
             }
         )
