@@ -21,7 +21,7 @@ from tiltyard.spark.table import frame
 ROWS = FEWEST_ROWS * 3
 
 
-def _executors(spark: SparkSession) -> set[int]:
+def executors_of(spark: SparkSession) -> set[int]:
     """The processes that run the Python workers' parents: the executors."""
 
     def parents(batches: object) -> object:
@@ -46,7 +46,7 @@ def test_two_executors_read_one_version(cluster_lake: Lake) -> None:
     by_table = table(lake.spark, "many", root=lake.root)
     lake.append("many", {"id": [-1]})
 
-    assert len(_executors(lake.spark)) == 2
+    assert len(executors_of(lake.spark)) == 2
     for rows in (by_source, by_table):
         assert rows.selectExpr("count(*)", "count(DISTINCT id)", "min(id)").first() == (
             ROWS,
@@ -55,7 +55,7 @@ def test_two_executors_read_one_version(cluster_lake: Lake) -> None:
         )
 
 
-def test_every_type_arrives_from_executors(cluster_lake: Lake) -> None:
+def test_every_type_arrives_fromexecutors_of(cluster_lake: Lake) -> None:
     lake = cluster_lake
     lake.put("types", samples())
 
@@ -67,7 +67,7 @@ def test_every_type_arrives_from_executors(cluster_lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_views_and_table_functions_work_on_executors(cluster_lake: Lake) -> None:
+def test_views_and_table_functions_work_onexecutors_of(cluster_lake: Lake) -> None:
     lake = cluster_lake
     lake.put("prod.people", {"id": [1, 2, 3]})
     attach(lake.spark, lake.root)
@@ -83,7 +83,7 @@ def test_an_executor_killed_while_it_reads_costs_no_row(cluster_lake: Lake, way:
     lake = cluster_lake
     lake.put("many", {"id": np.arange(ROWS), "text": ["x" * 50] * ROWS}, files=8)
     begun = Path(lake.root).parent / "begun"
-    (victim, *_) = _executors(lake.spark)
+    (victim, *_) = executors_of(lake.spark)
     if way == "source":
         rows = lake.load("many", fragments_per_partition=1, batch_size=500)
     else:

@@ -95,7 +95,7 @@ def test_many_aggregates_agree(both: Both, query: str) -> None:
         "SELECT DISTINCT c FROM (SELECT count(d) c FROM t WHERE l IN (1, 5) GROUP BY s)",
         "SELECT count(*), sum(l), min(s), max(d), avg(i) FROM t WHERE id > 5000",
         "SELECT count(*) FROM t WHERE d > 1 OR s = 'a'",
-        "SELECT try_sum(l), try_avg(i) FROM t",
+        "SELECT try_sum(l), try_avg(i), avg(l) FROM t",
         "SELECT b FROM t GROUP BY b",
         "SELECT concat(s, '!'), count(*) FROM t GROUP BY s HAVING s > 'a'",
     ],

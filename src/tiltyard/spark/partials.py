@@ -78,14 +78,13 @@ class Part:
         if self.column is None:
             return pa.nulls(rows.num_rows)
         values = rows.column(self.column)
-        return values.cast(pa.float64()) if self.function == "mean" else values
+        return _doubles(values) if self.function == "mean" else values
 
     def single(self, rows: pa.RecordBatch) -> pa.Array:
         """The values for groups of one row each."""
         if self.column is None:
             return pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
-        values = rows.column(self.column)
-        return values.is_valid() if self.function == "count" else values
+        return rows.column(self.column).is_valid() if self.function == "count" else self.taken(rows)
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,10 @@ class Grouping:
 
 def part_name(at: int) -> str:
     return f"part{at}"
+
+
+def _doubles(values: pa.Array) -> pa.Array:
+    return values.cast(pa.float64(), safe=False)  # a long may lose its last digits, as in Spark
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
