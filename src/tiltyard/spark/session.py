@@ -89,8 +89,6 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
         # Every row crosses from Python to the JVM, so this is a tenth of the time of a scan.
         chosen["spark.buffer.size"] = SOCKET_BYTES
         chosen["spark.python.unix.domain.socket.enabled"] = os.name == "posix"
-        if os.environ["PYSPARK_PYTHON"] == sys.executable:  # another may lack the package
-            chosen["spark.python.daemon.module"] = "pyspark_tiltyard.daemon"
     return chosen
 
 
