@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
 
     def uses_spark(item: pytest.Item) -> bool:
-        return here in item.path.parents and bool({"spark", "cluster"} & set(_fixtures(item)))
+        return here in item.path.parents and "start_spark" in _fixtures(item)
 
     for item in items:
         if uses_spark(item):

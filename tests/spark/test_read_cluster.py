@@ -35,7 +35,7 @@ def test_two_executors_read_one_version(cluster_lake: Lake) -> None:
         )
 
 
-def test_every_type_arrives_fromexecutors(cluster_lake: Lake) -> None:
+def test_every_type_arrives_from_executors(cluster_lake: Lake) -> None:
     lake = cluster_lake
     lake.put("types", samples())
 
@@ -47,7 +47,7 @@ def test_every_type_arrives_fromexecutors(cluster_lake: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_views_and_table_functions_work_onexecutors(cluster_lake: Lake) -> None:
+def test_views_and_table_functions_work_on_executors(cluster_lake: Lake) -> None:
     lake = cluster_lake
     lake.put("prod.people", {"id": [1, 2, 3]})
     attach(lake.spark, lake.root)

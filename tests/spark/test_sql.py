@@ -278,6 +278,19 @@ def test_many_rows_come_from_the_executors(lake: Lake) -> None:
     assert ask(lake, "SELECT x, sum(id) FROM t WHERE x = 1 GROUP BY x") == [(1, expected)]
 
 
+def test_of_a_table_that_is_grouped_only_the_groups_are_sent(lake: Lake) -> None:
+    lake.put("many", {"k": [at % 3 for at in range(MANY)], "x": list(range(MANY))})
+    lake.put("few", {"k": [1, 1, 2]})
+    (found,) = explain(lake.spark, lake.root, "SELECT k, sum(x) FROM many WHERE x > 5 GROUP BY k")
+    expected = (("k", "x"), "(`x` IS NOT NULL) AND (`x` > 5)", True)
+    assert (found.columns, found.filter, found.grouped) == expected
+    (found,) = explain(lake.spark, lake.root, "SELECT k, count(*) FROM few GROUP BY k")
+    assert not found.grouped
+    sums = [(k, sum(range(k, MANY, 3))) for k in range(3)]
+    assert ask(lake, "SELECT k, sum(x) FROM many GROUP BY k") == sums
+    assert ask(lake, "SELECT k, count(*) FROM few GROUP BY k") == [(1, 2), (2, 1)]
+
+
 def test_a_condition_of_table_is_told_to_lance_too(shop: Lake) -> None:
     def ids(where: str, **options: Any) -> list[int]:
         rows = table(shop.spark, "prod.shop.users", root=shop.root, where=where, **options)

@@ -268,17 +268,20 @@ class Both:
         self.reader = lake.spark.read.parquet(str(path / "t.parquet"))
 
     def ours(self, query: str) -> Counter[str]:
-        return _counted(sql(self.lake.spark, self.lake.root, query).toArrow())
+        return counted(sql(self.lake.spark, self.lake.root, query).toArrow())
 
     def theirs(self, query: str) -> Counter[str]:
+        return counted(self.table_of_parquet(query))
+
+    def table_of_parquet(self, query: str) -> pa.Table:
         self.reader.createOrReplaceTempView("t")
         try:
-            return _counted(self.lake.spark.sql(query).toArrow())
+            return self.lake.spark.sql(query).toArrow()
         finally:
             self.lake.spark.catalog.dropTempView("t")
 
 
-def _counted(rows: pa.Table) -> Counter[str]:
+def counted(rows: pa.Table) -> Counter[str]:
     columns = [column.to_pylist() for column in rows.columns]
     return Counter(map(repr, zip(*columns, strict=True)))
 
@@ -293,7 +296,7 @@ def both(start_spark: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     spark.conf.unset("spark.sql.ansi.enabled")
 
 
-def _examples(count: int) -> settings:
+def examples(count: int) -> settings:
     return settings(
         max_examples=count,
         deadline=None,
@@ -318,13 +321,13 @@ def _joins_agree(both: Both, query: str) -> None:
     assert both.ours(query) == both.theirs(query)
 
 
-@_examples(2)
+@examples(2)
 @given(conditions=MANY_CONDITIONS)
 def test_conditions_agree(both: Both, conditions: list[str]) -> None:
     _conditions_agree(both, conditions)
 
 
-@_examples(3)
+@examples(3)
 @given(query=_joins())
 def test_projections_and_joins_agree(both: Both, query: str) -> None:
     _joins_agree(both, query)
@@ -332,7 +335,7 @@ def test_projections_and_joins_agree(both: Both, query: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@_examples(80)
+@examples(80)
 @given(conditions=MANY_CONDITIONS)
 def test_many_conditions_agree(both: Both, conditions: list[str]) -> None:
     _conditions_agree(both, conditions)
@@ -340,17 +343,17 @@ def test_many_conditions_agree(both: Both, conditions: list[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@_examples(120)
+@examples(120)
 @given(query=_joins())
 def test_many_projections_and_joins_agree(both: Both, query: str) -> None:
     _joins_agree(both, query)
 
 
-@_examples(2)
+@examples(2)
 @given(condition=CONDITION)
 def test_the_condition_of_a_table_agrees(both: Both, condition: str) -> None:
     rows = table(both.lake.spark, "t", root=both.lake.root, where=condition, columns=None)
-    assert _counted(rows.toArrow()) == both.theirs(f"SELECT * FROM t WHERE {condition}")
+    assert counted(rows.toArrow()) == both.theirs(f"SELECT * FROM t WHERE {condition}")
 
 
 def test_most_conditions_are_told_to_lance(both: Both) -> None:

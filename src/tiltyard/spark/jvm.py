@@ -64,6 +64,11 @@ def kind_of(node: Java) -> str:
     return str(node.productPrefix())
 
 
+def kind_told(node: Mapping[str, Any]) -> str:
+    """The same of a part that Spark told in JSON."""
+    return str(node["class"]).rpartition(".")[2]
+
+
 def each_of(values: Java) -> Iterator[Java]:
     for at in range(values.size()):
         yield values.apply(at)

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from tiltyard.spark.aggregates import Grouped, find_grouped
 from tiltyard.spark.conditions import read_condition
-from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_of
+from tiltyard.spark.jvm import Java, Jvm, each_of, jvm_of, kind_of, kind_told
 from tiltyard.spark.predicates import Expression
 from tiltyard.spark.queries import Query
 
@@ -109,18 +112,52 @@ class Planned:
     def schema(self) -> StructType:
         return StructType.fromJson(json.loads(self._execution.analyzed().schema().json()))
 
+    @property
+    def analyzed(self) -> Java:
+        return self._execution.analyzed()
+
+    @cached_property
+    def _steps(self) -> tuple[int, list[dict[str, Any]]] | None:
+        """The one relation of a plan that has no other, and what is done with it, from above."""
+        plan = self._execution.optimizedPlan()
+        leaves = plan.collectLeaves()
+        if leaves.size() != 1 or kind_of(leaves.apply(0)) != "LogicalRelation":
+            return None
+        number = _number(leaves.apply(0).relation())
+        if number is None or plan.subqueriesAll().nonEmpty():
+            return None
+        return number, json.loads(plan.toJSON())
+
     def counted(self) -> int | None:
         """The relation whose rows the query counts, if it does nothing else."""
-        plan = self._execution.optimizedPlan()
-        if kind_of(plan) != "Aggregate" or plan.groupingExpressions().nonEmpty():
+        if self._steps is None:
             return None
-        top, *below = json.loads(plan.toJSON())
+        number, (top, *below) = self._steps
+        if kind_told(top) != "Aggregate" or top["groupingExpressions"]:
+            return None
         if not all(_counts_rows(each) for each in top["aggregateExpressions"]):
             return None
-        kinds = [_class(each) for each in below if each.get("projectList") != []]
-        if kinds != ["LogicalRelation"]:
+        kinds = [kind_told(each) for each in below if each.get("projectList") != []]
+        return number if kinds == ["LogicalRelation"] else None
+
+    def grouped(self, types: Mapping[int, pa.Schema]) -> tuple[int, Grouped] | None:
+        """The relation whose rows the query groups, and how, if that can be begun elsewhere.
+
+        The optimizer may have moved conditions, but none of them to above the aggregate.
+        """
+        if self._steps is None:
             return None
-        return _number(plan.collectLeaves().apply(0).relation())
+        number, optimized = self._steps
+        steps = [kind_told(each) for each in optimized]
+        if "Aggregate" not in steps or not _below_aggregates(steps) <= _CHOOSING:
+            return None
+        plan = json.loads(self.analyzed.toJSON())
+        if len([each for each in plan if kind_told(each) in _GROUPING]) != steps.count("Aggregate"):
+            return None
+        if not self.analyzed.deterministic() or self.analyzed.subqueriesAll().nonEmpty():
+            return None
+        found = find_grouped(plan, types[number])
+        return None if found is None else (number, found)
 
     def reads(self, types: Mapping[int, pa.Schema]) -> dict[int, list[Read]]:
         """What each relation is asked for; one that no row of the answer depends on is missing."""
@@ -165,26 +202,29 @@ def _limited(plan: Java) -> tuple[Java, int] | None:
     return (below, limit) if kind_of(below) == "FileSourceScanExec" else None
 
 
+_GROUPING = {"Aggregate", "Distinct"}  # the optimizer makes the second into the first
+_CHOOSING = {"Filter", "LogicalRelation", "Project"}
 _PASSING = {"ProjectExec", "WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
 
 
 def _counts_rows(expression: list[dict[str, Any]]) -> bool:
     """Whether an expression, told as Spark tells it in JSON, is a `count` of what is never null."""
     head, values = expression[: len(_COUNT)], expression[len(_COUNT) :]
-    if [_class(each) for each in head] != _COUNT:
+    if [kind_told(each) for each in head] != _COUNT:
         return False
     call = head[_COUNT.index("AggregateExpression")]
     is_plain = not call["isDistinct"] and "filter" not in call
     return is_plain and all(
-        _class(each) == "Literal" and each.get("value") is not None for each in values
+        kind_told(each) == "Literal" and each.get("value") is not None for each in values
     )
 
 
 _COUNT = ["Alias", "AggregateExpression", "Count"]
 
 
-def _class(node: dict[str, Any]) -> str:
-    return str(node["class"]).rpartition(".")[2]
+def _below_aggregates(steps: Sequence[str]) -> set[str]:
+    """The steps before the first aggregate; a plan lists what is done last first."""
+    return set(takewhile(lambda kind: kind != "Aggregate", reversed(steps)))
 
 
 def _number(relation: Java) -> int | None:

@@ -58,6 +58,27 @@ def translate(conjuncts: Iterable[Expression]) -> str | None:
     return _joined("AND", texts[:MOST_TERMS]) if texts else None
 
 
+def translate_exactly(conjuncts: Iterable[Expression]) -> str | None:
+    """A filter that holds for those rows alone for which all of the conditions hold, if there is
+    one. What is null must not pass here, so there is no NOT."""
+    texts = [_exact(each, 0) if _passes_only_if_true(each) else None for each in conjuncts]
+    return _all("AND", texts) if texts else None
+
+
+def _passes_only_if_true(expression: Expression) -> bool:
+    """Whether Lance, too, lets a row pass only where Spark's answer is true."""
+    match expression:
+        case Call("And" | "Or", parts):
+            return all(map(_passes_only_if_true, parts))
+        case Call("IsNull" | "IsNotNull" | "IsNaN" | "EqualNullSafe", _) | Column():
+            return True
+        case Call("In" | "InSet", (Column(), *values)):
+            return all(isinstance(each, Literal) and each.value is not None for each in values)
+        case Call(name, (one, other)) if name in _OPERATORS or name in _SEARCHES:
+            return not any(isinstance(e, Literal) and e.value is None for e in (one, other))
+    return False
+
+
 def _is_call(expression: Expression, names: set[str]) -> TypeGuard[Call]:
     return isinstance(expression, Call) and expression.name in names
 

@@ -6,6 +6,7 @@ tables. It is taken apart and put together in the JVM, never as text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.jvm import SQL, Java, each_of, jvm_of, kind_of
+from tiltyard.spark.jvm import SQL, Java, each_of, jvm_of, kind_of, kind_told
 
 Bound = Mapping[int, Java]
 Builder = Callable[[Bound], Java]
@@ -38,17 +39,19 @@ class Query:
         self._spark = spark
         self._jvm = jvm_of(spark)
         self.relations: list[Relation] = []
-        plan = self._jvm.sql("catalyst.analysis.CTESubstitution").apply(self._parse(text, args))
+        parsed = self._parse(text, args)
+        plan = self._jvm.sql("catalyst.analysis.CTESubstitution").apply(parsed)
         self._fill = self._plan(plan) or (lambda bound: plan)
+        self.counts = counts_of(parsed) if len(self.relations) == 1 else None
 
     # -- parsing
 
     def _parse(self, text: str, args: Any) -> Java:
         session = self._spark._jsparkSession
         parser = session.sessionState().sqlParser()
-        _check_is_query(parser, text)
+        parsed = _parse_query(parser, text)
         if not args:
-            return parser.parsePlan(text)
+            return parsed
         if isinstance(args, Mapping):
             values = {name: session.expression(lit(value)._jc) for name, value in args.items()}
             named = self._jvm.sql("catalyst.parser.NamedParameterContext")
@@ -166,9 +169,32 @@ class Query:
         return self._jvm.is_a(value, f"{SQL}.catalyst.expressions.{name}")
 
 
-def _check_is_query(parser: Java, text: str) -> None:
+def counts_of(parsed: Java) -> tuple[str, ...] | None:
+    """The columns of the answer, if all that a query does is to count the rows of a table."""
+    if kind_of(parsed) != "Project" or kind_of(parsed.child()) not in _TABLES:
+        return None
+    found = [_count_name(each) for each in json.loads(parsed.toJSON())[0]["projectList"]]
+    names = tuple(name for name in found if name is not None)
+    return names if len(names) == len(found) else None
+
+
+_TABLES = {"UnresolvedRelation", "RelationTimeTravel"}
+
+
+def _count_name(expression: list[dict[str, Any]]) -> str | None:
+    """What Spark calls a column, told in JSON, if it is `count(*)`."""
+    if [kind_told(each) for each in expression[1:]] != ["UnresolvedFunction", "Literal"]:
+        return None
+    named, call, value = expression
+    is_count = call["nameParts"].lower() == "[count]" and value["value"] == "1"
+    if not is_count or call["isDistinct"] or "filter" in call:
+        return None
+    return str(named["name"]) if kind_told(named) == "Alias" else "count(1)"
+
+
+def _parse_query(parser: Java, text: str) -> Java:
     try:
-        parser.parseQuery(text)
+        return parser.parseQuery(text)
     except PySparkException as error:
         statement = parser.parsePlan(text)  # if it is nothing at all, Spark says so here
         raise InvalidInputError(

@@ -3,50 +3,35 @@
 Spark plans the query over stubs with the tables' schemas, and its plan tells which columns and
 which rows of each table it needs. Only those are then read, of versions that were pinned before,
 and the query runs over them. Spark applies every condition again: what Lance leaves out is a gift.
+Only where a query groups the rows of one table is the first part of the work done in Arrow.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import lance_namespace as api
-import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
 
 from tiltyard import names
-from tiltyard.errors import (
-    InvalidInputError,
-    NamespaceNotFoundError,
-    TableNotFoundError,
-    TiltyardError,
-)
 from tiltyard.settings import Settings
-from tiltyard.spark.options import Options
-from tiltyard.spark.plans import Read, plan_of
-from tiltyard.spark.predicates import either, translate
-from tiltyard.spark.queries import Query, Relation
-from tiltyard.spark.scan import Scan, at_of, pin
-from tiltyard.spark.table import frame, read_few
-from tiltyard.spark.target import Target
-from tiltyard.spark.types import to_spark_schema
+from tiltyard.spark.aggregates import Grouped
+from tiltyard.spark.jvm import Java
+from tiltyard.spark.pinned import Pinned, Tables, few_of_all
+from tiltyard.spark.plans import Planned, Read, plan_of
+from tiltyard.spark.predicates import translate, translate_exactly
+from tiltyard.spark.queries import Query
+from tiltyard.spark.scan import Scan
+from tiltyard.spark.table import FEW_ROWS, partial_frame
+from tiltyard.spark.types import quoted, wire_schema
 from tiltyard.tables import scan
-from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Snapshot, Wanted
 
-VERSION_OPTIONS = {"version", "tag", "branch", "as_of"}
-
-# A filter is tried out on the driver if the whole table is no more than this: that takes less time
-# than starting tasks, and where few rows pass, they are the answer.
-MOST_TRIED_ROWS = 10_000_000
-MOST_FOUND_ROWS = 100_000
+# An aggregate is begun in batches of so many rows, each of which may have all of the groups.
+ROWS_PER_GROUPING = 128 * 1024
 
 
 def sql(
@@ -81,7 +66,8 @@ def explain(
 class Scanned:
     """What is read of one table: of which version, which columns, and by which filter of Lance's.
 
-    A query that only counts rows reads no column of them.
+    A query that only counts rows reads no column of them. Of a table that is `grouped`, the groups
+    are sent to Spark, and not the rows.
     """
 
     table: str
@@ -89,6 +75,7 @@ class Scanned:
     columns: tuple[str, ...]
     filter: str | None
     limit: int | None
+    grouped: bool = False
 
 
 class _Prepared:
@@ -105,150 +92,85 @@ class _Prepared:
         self._spark = spark
         self._query = Query(spark, query, args)
         settings = Settings.from_properties({"root": root, **properties})
-        self._tables = _Tables(spark, settings).find_all(self._query.relations)
+        self._tables = Tables(spark, settings).find_all(self._query.relations)
+
+    @cached_property
+    def _planned(self) -> Planned:
         schemas = {number: table.schema for number, table in self._tables.items()}
-        self._planned = plan_of(spark, self._query, schemas)
+        return plan_of(self._spark, self._query, schemas)
 
     @cached_property
     def _reads(self) -> dict[int, list[Read]]:
         return self._planned.reads({number: table.types for number, table in self._tables.items()})
 
+    @cached_property
+    def _grouped(self) -> _Begun | None:
+        wires = {number: wire_schema(table.schema) for number, table in self._tables.items()}
+        found = self._planned.grouped(wires)
+        if found is None:
+            return None
+        number, grouped = found
+        return _Begun.of(self._tables[number], grouped, self._reads.get(number, ()))
+
     def answer(self) -> DataFrame:
+        if self._query.counts is not None and self._tables:
+            return self._counted(0, self._query.counts)
         counted = self._planned.counted()
         if counted is not None:
-            rows = scan.count(self._tables[counted].snapshot)
-            return _one_row(self._spark, self._planned.schema, rows)
+            return self._counted(counted, self._planned.schema.names)
+        grouped = self._grouped
+        if grouped is not None:
+            return grouped.answer(self._spark, self._planned.analyzed)
+        few = few_of_all(self._tables, self._reads)
         return self._query.answer(
             {
-                number: table.bound(self._spark, self._reads.get(number, ()))
+                number: table.bound(self._spark, self._reads.get(number, ()), few[number])
                 for number, table in self._tables.items()
             }
         )
 
+    def _counted(self, number: int, names: Sequence[str]) -> DataFrame:
+        """The rows of a table under these names, from its metadata."""
+        rows = scan.count(self._tables[number].snapshot)
+        listed = ", ".join(f"{rows}L AS {quoted(name)}" for name in names)
+        return self._spark.sql(f"SELECT {listed}")
+
     def scans(self) -> list[Scanned]:
+        begun = self._grouped
         found = []
         for number, table in self._tables.items():
-            wanted = table.wanted(self._reads.get(number, ()))
+            wanted = table.wanted(self._reads.get(number, ())) if begun is None else begun.wanted
             name = names.dotted(self._query.relations[number].name)
-            version = table.snapshot.at.version
-            found.append(Scanned(name, version, wanted.columns or (), wanted.filter, wanted.limit))
+            version, columns = table.snapshot.at.version, wanted.columns or ()
+            found.append(
+                Scanned(name, version, columns, wanted.filter, wanted.limit, begun is not None)
+            )
         return found
 
 
 @dataclass(frozen=True)
-class Pinned:
-    """One version of a table, with its types in Lance and in Spark."""
+class _Begun:
+    """An aggregate that is begun where the rows of its table are read."""
 
+    grouped: Grouped
     snapshot: Snapshot
-    types: pa.Schema
-    schema: StructType
+    wanted: Wanted
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Pinned:
-        schema = to_spark_schema(scan.schema_of(snapshot, Wanted()))
-        return cls(snapshot, scan.stored_schema(snapshot), schema)
+    def of(cls, table: Pinned, grouped: Grouped, reads: Sequence[Read]) -> _Begun | None:
+        """None if the table is small, or has to be read for the conditions of the query."""
+        if len(reads) != 1 or scan.count(table.snapshot) <= FEW_ROWS:
+            return None
+        (read,) = reads
+        columns = grouped.grouping.columns or read.columns
+        text = (translate_exactly if grouped.chooses else translate)(read.conditions)
+        if not columns or (grouped.chooses and text is None):
+            return None
+        ordered = tuple(name for name in table.schema.names if name in columns)
+        wanted = Wanted(columns=ordered, filter=text, batch_size=ROWS_PER_GROUPING)
+        return cls(grouped, table.snapshot, wanted)
 
-    def bound(self, spark: SparkSession, reads: Sequence[Read]) -> DataFrame:
-        """All columns of the table, and in those that the reads need what is in them.
-
-        No row of the answer depends on the others, which are null.
-        """
-        wanted = self.wanted(reads)
-        needed = wanted.columns or ()
-        if not needed:
-            rows = spark.range(scan.count(self.snapshot) if reads else 0).select()
-        else:
-            rows = _few_or_all(spark, Scan.of(self.snapshot, wanted))
-        return rows if len(needed) == len(self.schema) else rows.to(self._optional)
-
-    @property
-    def _optional(self) -> StructType:
-        """The schema, if every column may be missing."""
-        return StructType(
-            [StructField(each.name, each.dataType, True, each.metadata) for each in self.schema]
-        )
-
-    def wanted(self, reads: Sequence[Read]) -> Wanted:
-        """What one scan has to bring for all of the reads."""
-        needed = {name for read in reads for name in read.columns}
-        limits = [read.limit for read in reads]
-        return Wanted(
-            columns=tuple(name for name in self.schema.names if name in needed),
-            filter=either([translate(read.conditions) for read in reads] or [None]),
-            limit=limits[0] if len(limits) == 1 else None,
-        )
-
-
-def _few_or_all(spark: SparkSession, planned: Scan) -> DataFrame:
-    """The rows of a scan; those of a filter at once, if they turn out to be few."""
-    if planned.wanted.filter is not None and scan.count(planned.snapshot) <= MOST_TRIED_ROWS:
-        tried = replace(planned.wanted, limit=MOST_FOUND_ROWS + 1, expects_few=True)
-        found = read_few(Scan.of(planned.snapshot, tried))
-        if found is not None and found.num_rows <= MOST_FOUND_ROWS:
-            return spark.createDataFrame(found, planned.schema)
-    return frame(spark, planned)
-
-
-class _Tables:
-    """The tables of a catalog, each version pinned once."""
-
-    def __init__(self, spark: SparkSession, settings: Settings) -> None:
-        self._spark = spark
-        self._properties = settings.as_properties()
-        self._pinned: dict[tuple[tuple[str, ...], At], Pinned] = {}
-
-    def find_all(self, relations: Sequence[Relation]) -> dict[int, Pinned]:
-        """The tables that are named; what only the session knows is missing, and left to it."""
-        found = {}
-        for number, relation in enumerate(relations):
-            try:
-                found[number] = self._find(relation.name, self._version(relation))
-            except (TableNotFoundError, NamespaceNotFoundError, InvalidInputError) as error:
-                if not self._session_knows(relation.name):
-                    raise self._explained(error, relation.name) from error
-        return found
-
-    def _find(self, name: tuple[str, ...], at: At) -> Pinned:
-        if (name, at) not in self._pinned:
-            target = Target(id=names.parse_table_id(name), properties=self._properties)
-            self._pinned[name, at] = Pinned.of(pin(target, at))
-        return self._pinned[name, at]
-
-    def _version(self, relation: Relation) -> At:
-        if relation.version is not None:
-            number = relation.version.isdecimal()
-            return At(int(relation.version)) if number else At(tag=relation.version)
-        if relation.moment is not None:
-            return At(as_of=self._moment(relation.moment.sql()))
-        options = Options(relation.options or {})
-        options.refuse_unknown(VERSION_OPTIONS)
-        return at_of(options)
-
-    def _moment(self, expression: str) -> datetime:
-        row = self._spark.sql(f"SELECT unix_micros(CAST({expression} AS TIMESTAMP))").first()
-        if row is None or row[0] is None:
-            raise InvalidInputError(f"TIMESTAMP AS OF {expression} is no time")
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row[0])
-
-    def _session_knows(self, name: tuple[str, ...]) -> bool:
-        try:
-            return self._spark.catalog.tableExists(".".join(map(_quoted, name)))
-        except PySparkException:
-            return False
-
-    def _explained(self, error: TiltyardError, name: tuple[str, ...]) -> TiltyardError:
-        if error.hint is None and isinstance(error, TableNotFoundError):
-            namespace = Target(id=name, properties=self._properties).namespace()
-            known = namespace.list_tables(api.ListTablesRequest(id=list(name[:-1]))).tables
-            close = {each.lower(): each for each in known}
-            found = difflib.get_close_matches(name[-1].lower(), close, n=1)
-            error.hint = f"did you mean {close[found[0]]!r}?" if found else None
-        return error
-
-
-def _one_row(spark: SparkSession, schema: StructType, rows: int) -> DataFrame:
-    return spark.sql("SELECT " + ", ".join(f"{rows}L AS {_quoted(field.name)}" for field in schema))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    def answer(self, spark: SparkSession, analyzed: Java) -> DataFrame:
+        planned = Scan.of(self.snapshot, self.wanted)
+        partials = partial_frame(spark, planned, self.grouped.grouping)
+        return self.grouped.answer(spark, analyzed, partials)

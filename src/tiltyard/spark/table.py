@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tiltyard.errors import InvalidInputError
 from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options
+from tiltyard.spark.partials import Grouping
 from tiltyard.spark.plans import conditions_of
 from tiltyard.spark.predicates import translate
 from tiltyard.spark.scan import Scan
@@ -121,9 +122,23 @@ def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
     stride = max(1, rows * planned.row_bytes // (NUMBER_BYTES * len(pieces)))
     numbers = spark.range(0, stride * len(pieces), 1, len(pieces)).where(f"id % {stride} = 0")
     numbers = numbers.selectExpr("id", f"CAST(NULL AS {WIDE}) AS wide")
+    return numbers.mapInArrow(_reading(planned, pieces, stride, _zone(spark)), planned.schema)
+
+
+def partial_frame(spark: SparkSession, planned: Scan, grouping: Grouping) -> DataFrame:
+    """Partial answers of an aggregate over the rows of a scan."""
+    pieces = planned.pieces(cores(spark)) or [Piece(())]
+    schema = grouping.schema(planned.schema)
+    zone = _zone(spark)
+    rows, wire = _reading(planned, pieces, 1, zone), wire_schema(schema, zone)
+    numbers = spark.range(0, len(pieces), 1, len(pieces))
+    return numbers.mapInArrow(lambda batches: grouping.partials(rows(batches), wire), schema)
+
+
+def _zone(spark: SparkSession) -> str:
     zone = spark.conf.get("spark.sql.session.timeZone")
     assert zone is not None
-    return numbers.mapInArrow(_reading(planned, pieces, stride, zone), planned.schema)
+    return zone
 
 
 def cores(spark: SparkSession) -> int | None:
