@@ -120,7 +120,7 @@ def test_spark_submit_takes_the_jobs(lake: Lake) -> None:
         [
             *(str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"),
             *("--conf", "spark.ui.enabled=false", f"{next(iter(jobs_path))}/__main__.py"),
-            *("optimize", "--root", lake.root, "-o", "json"),
+            *("optimize", "--root", lake.root, "-o", "json", "--quiet"),
         ],
         env={
             **os.environ,
