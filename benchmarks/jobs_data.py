@@ -68,7 +68,7 @@ def compare(spark: SparkSession, *, quick: bool) -> int:
 
 def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
     """Parquet files into a table, and into Parquet by Spark."""
-    from tiltyard.spark.jobs import ingest as job
+    from tiltyard.spark.jobs.ingest import run
 
     home.mkdir()
     source = home / "source"
@@ -91,7 +91,7 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
 
     def ours() -> None:
         name = f"t{next(numbers)}"
-        loaded = job.run(spark, catalog, {name: str(source)})
+        loaded = run(spark, catalog, {name: str(source)})
         assert sum(each.rows for each in loaded) == rows // files * files
         shutil.rmtree(home / "lake" / f"{name}.lance")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import lance
+import lance_namespace as api
 import pyarrow as pa
 import pytest
 
 import tiltyard
+from tests.maintenance.catalogs import KINDS, Kind, to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -19,9 +20,12 @@ from tiltyard.tables.ledger import Loaded
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> DirectoryNamespace:
-    found = tiltyard.connect(tmp_path / "lake")
+@pytest.fixture(params=KINDS, ids=str)
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespace:
+    kind: Kind = request.param
+    found = tiltyard.connect(tmp_path / "lake", **kind.properties)
+    if kind.managed:
+        found.manage_versions()
     pending = found.begin_write(["t"], "create")
     found.finish_write(pending, [], ROWS.schema)
     return found
@@ -62,19 +66,19 @@ def _clean_up(catalog: DirectoryNamespace) -> None:
 
 
 def _delete(catalog: DirectoryNamespace) -> None:
-    catalog.open_table(["t"]).delete("true")
+    to_change(catalog, "t").delete("true")
 
 
 def _append(catalog: DirectoryNamespace) -> None:
-    lance.write_dataset(ROWS, catalog.open_table(["t"]).uri, mode="append")
+    to_change(catalog, "t").insert(ROWS)
 
 
 def _add_column(catalog: DirectoryNamespace) -> None:
-    catalog.open_table(["t"]).add_columns({"twice": "id * 2"})
+    to_change(catalog, "t").add_columns({"twice": "id * 2"})
 
 
 def _rename(catalog: DirectoryNamespace) -> None:
-    catalog.open_table(["t"]).alter_columns({"path": "id", "name": "number"})
+    to_change(catalog, "t").alter_columns({"path": "id", "name": "number"})
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_a_restored_version_has_the_files_of_its_own_rows(catalog: DirectoryName
     _load(catalog, _file(1))
     _load(catalog, _file(2))
 
-    catalog.open_table(["t"]).checkout_version(2).restore()
+    catalog.restore_table(api.RestoreTableRequest(id=["t"], version=2))
 
     assert catalog.loaded_files(["t"]).files == {_file(1)}
     assert _load(catalog, _file(2)) is not None
@@ -134,7 +138,7 @@ def test_a_ledger_that_lost_an_object_is_refused_and_not_taken_for_empty(
     catalog: DirectoryNamespace, tmp_path: Path
 ) -> None:
     _load(catalog, _file(1))
-    (head,) = (tmp_path / "lake" / "t.lance" / ledger.FOLDER).iterdir()
+    (head,) = (tmp_path / "lake").glob(f"*/{ledger.FOLDER}/*")
     head.unlink()
 
     with pytest.raises(InvalidTableStateError, match="is gone"):

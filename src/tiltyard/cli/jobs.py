@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli import identifiers, lives, maintenance, spark, trash, words
+from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash, words
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
+from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from tiltyard.lifecycle.purge import Receipt
 
 app = typer.Typer(
     help="Look after a whole catalog with Spark, here or on a cluster.", no_args_is_help=True
 )
-
-Tables = Annotated[
-    list[str] | None, typer.Argument(metavar="TABLE", help="The tables; none means all of them.")
-]
-Inside = Annotated[
-    str | None, typer.Option("--in", metavar="NAMESPACE", help="The tables of a namespace only.")
-]
-Tasks = Annotated[
-    int | None, typer.Option("--max-tasks", metavar="N", min=1, help="At most so many tasks.")
-]
-Bytes = Annotated[
-    int | None,
-    typer.Option("--max-bytes", metavar="N", min=1, help="Work on no more than so many bytes."),
-]
-Apply = Annotated[
-    bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")]
-
-Told = Callable[[int, int], None]
-
-
-@contextmanager
-def running(
-    call: Call, doing: str, master: str | None, shown: str
-) -> Iterator[tuple[SparkSession, Told | None]]:
-    """A session for a job, and where the job tells how far it is if anybody watches."""
-    with spark.running(call, doing, master) as session, bar(call, shown) as show:
-        if show is None:
-            yield session, None
-        else:
-            yield session, lambda done, total: show(done, total, f"{done} of {total}")
+jobs_data.add_to(app)
 
 
 @verb(app, "optimize")
@@ -87,7 +53,7 @@ def optimize(
     from tiltyard.maintenance.optimize import OptimizeOptions
 
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
-    _checked(tables, inside)
+    checked(tables, inside)
     with running(call, "optimize the tables", master, "Optimizing") as (session, told):
         from tiltyard.spark.jobs.choosing import choose
         from tiltyard.spark.jobs.optimize import SPLIT_ABOVE, run
@@ -134,7 +100,7 @@ def cleanup(
 
     age = None if older_than is None else lives.duration("--older-than", older_than)
     policy = CleanupPolicy(retain_last, age)
-    _checked(tables, inside)
+    checked(tables, inside)
     with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
         from tiltyard.spark.jobs.choosing import choose, parts_of
         from tiltyard.spark.jobs.cleanup import run
@@ -181,7 +147,7 @@ def purge(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
     before = None if older_than is None else trash.cutoff(older_than)
-    _checked(tables, None)
+    checked(tables, None)
     with running(call, "purge the trash", master, "Purging") as (session, told):
         from tiltyard.spark.jobs.purge import chosen, run
 
@@ -229,14 +195,6 @@ def index(
 
 
 # -- what they share
-
-
-def _checked(tables: Sequence[str] | None, inside: str | None) -> None:
-    """Refuse bad names before Spark starts."""
-    if tables and inside is not None:
-        raise UsageError("name tables, or a namespace by --in", "and not both")
-    identifiers.parse_all(tables or [])
-    identifiers.parse(inside)
 
 
 def _show_plan(call: Call, found: Sequence[Any]) -> None:

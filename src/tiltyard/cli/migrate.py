@@ -37,6 +37,11 @@ def migrate(
             dry_run=dry_run,
             progress=None if show is None else lambda done, total: show(done, total, ""),
         )
+    show_migrated(call, report, dry_run=dry_run)
+
+
+def show_migrated(call: Call, report: Sequence[Migrated], *, dry_run: bool) -> None:
+    """A summary and what is noteworthy to people, every directory to programs."""
     rows = [
         {
             "table": identifiers.shown([each.table]),
@@ -58,6 +63,8 @@ def _summary(report: Sequence[Migrated], *, dry_run: bool) -> str:
         f"{words.number(counts['present'])} already there, "
         f"{words.number(counts['skipped'])} skipped."
     )
+    if counts["failed"]:
+        said += f"\n{words.counted(counts['failed'], 'table')} could not be looked at."
     if counts["lifted"]:
         lifted = words.counted(counts["lifted"], "table")
         said += f"\n{lifted} deregistered by other clients: noted at the root, so listings see it."

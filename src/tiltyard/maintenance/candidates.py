@@ -7,7 +7,7 @@ names that are random and so are enough wherever the file lies.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tiltyard import names
@@ -98,3 +98,13 @@ def candidate(location: str, entry: Entry) -> Candidate | None:
     found = Candidate(location, entry, Kind.FILE, place["folder"])
     # Of indexes only those are known whose folder is a UUID.
     return found if found.folder != INDEXES or found.names else None
+
+
+def is_noted(found: Candidate, noted: Collection[str]) -> bool:
+    """Whether a write that is under way has noted a file."""
+    return bool(noted) and any(part in noted for part in found.parts)
+
+
+def state_of(entry: Entry) -> str:
+    """One state of an object, as a text that equals no other's."""
+    return f"{entry.key} {entry.size} {entry.modified_ms}"

@@ -174,9 +174,9 @@ def _of_version(access: Lance, location: str, entry: Entry, version: int) -> Ite
 
 def _files_of(dataset: lance.LanceDataset) -> Iterable[str]:
     for fragment in dataset.get_fragments():
-        about = fragment.metadata
-        for file in about.files:
+        for file in fragment.data_files():
             yield file.path.rpartition("/")[2]
+        about = fragment.metadata
         for overlay in about.overlays:
             yield overlay.data_file.path.rpartition("/")[2]
         if about.deletion_file is not None:

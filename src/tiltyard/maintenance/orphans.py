@@ -20,7 +20,7 @@ from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
-from tiltyard.maintenance.candidates import Candidate, candidate
+from tiltyard.maintenance.candidates import Candidate, candidate, is_noted, state_of
 from tiltyard.maintenance.needed import (
     Keeps,
     Needed,
@@ -294,16 +294,6 @@ class Orphans:
 
     def _orphan(self, entry: Entry, kind: Kind, why: str, location: str | None = None) -> Orphan:
         return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
-
-
-def is_noted(found: Candidate, noted: Collection[str]) -> bool:
-    """Whether a write that is under way has noted a file."""
-    return any(part in noted for part in found.parts)
-
-
-def state_of(entry: Entry) -> str:
-    """One state of an object, as a text that equals no other's."""
-    return f"{entry.key} {entry.size} {entry.modified_ms}"
 
 
 _INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)

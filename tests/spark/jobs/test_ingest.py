@@ -15,7 +15,7 @@ from tests.spark.lake import Lake
 from tiltyard.errors import InternalError
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.namespace import DirectoryNamespace
-from tiltyard.spark.jobs.ingest import Source, ingest
+from tiltyard.spark.jobs.ingest import Frame, Source, ingest
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -97,14 +97,14 @@ def test_bad_records_broken_files_and_many_tables_in_one_job(inbox: Inbox) -> No
     assert reject["record"] == '{"id": "x"}'
 
 
-@pytest.mark.parametrize("moment", ["before", "after rejects", "after", "lost answer"])
+@pytest.mark.parametrize("moment", ["before", "after rejects", "after"])
 def test_a_crash_at_a_commit_neither_loses_nor_doubles(
     inbox: Inbox, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     (inbox.folder / "a.csv").write_text("id\n1\nx\n")
     inbox.put("b.parquet", 2)
     finish = DirectoryNamespace.finish_write
-    tables = {"before": "t_rejects", "after rejects": "t", "after": "t", "lost answer": "t"}
+    tables = {"before": "t_rejects", "after rejects": "t", "after": "t"}
 
     def crash(catalog: Any, pending: Any, fragments: Any, *args: Any, **kwargs: Any) -> Any:
         is_it = pending.id == (tables[moment],) and fragments
@@ -157,3 +157,16 @@ def test_limits_a_dry_run_and_loading_again(inbox: Inbox) -> None:
     assert len({row.version for row in inbox.rows if row.action == "loaded"}) == 2
     assert inbox.load(again=True) == {"loaded": 4}
     assert inbox.ids() == sorted([*range(4), *range(4)])
+
+
+def test_a_dataframe_is_loaded_once_by_the_name_of_its_batch(inbox: Inbox) -> None:
+    spark = inbox.lake.spark
+    rows = spark.range(5).repartition(2)
+
+    assert inbox.load(sources={"t": Frame(rows, "monday")}) == {"loaded": 1}
+    assert (inbox.rows[0].rows, inbox.rows[0].version) == (5, 2)
+    assert inbox.load(sources={"t": Frame(rows, "monday")}) == {"present": 1}
+    assert inbox.load(sources={"t": Frame(spark.range(5, 7), "tuesday")}) == {"loaded": 1}
+    assert inbox.ids() == list(range(7))
+    wrong = spark.sql("SELECT 'x' AS other")
+    assert inbox.load(sources={"t": Frame(wrong, "wednesday")}) == {"failed": 1}

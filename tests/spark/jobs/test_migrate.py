@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from pyspark.sql import SparkSession
 
 import tiltyard
 from tests.behaviours.calls import create, drop
-from tiltyard.spark.jobs import migrate as module
 from tiltyard.spark.jobs.migrate import migrate
 
 
@@ -25,7 +25,7 @@ def test_every_directory_gets_a_row_and_a_second_run_finds_nothing_to_do(
     (root / "t5.lance" / ".lance-deregistered").touch()
     (root / "no table.lance").mkdir()
     (root / "no table.lance" / "x").touch()
-    monkeypatch.setattr(module, "TOGETHER", 3)
+    monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.migrate"], "TOGETHER", 3)
     catalog = tiltyard.connect(root)
 
     def run(**options: bool) -> Counter[str]:

@@ -9,62 +9,41 @@ one removes them.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import islice
-from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
-from tiltyard.errors import InvalidInputError, TableAlreadyExistsError, TiltyardError
+from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import STORAGE_PREFIX, Settings
 from tiltyard.spark.jobs import fanout, writers
 from tiltyard.spark.jobs.choosing import Name, choose, parts_of
+from tiltyard.spark.jobs.export_plan import (
+    OURS,
+    SUCCESS,
+    Action,
+    Exported,
+    Part,
+    Plan,
+    Wish,
+    plan_table,
+)
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.sources import Format, format_named
+from tiltyard.spark.jobs.sources import format_named
 from tiltyard.spark.jobs.watching import Progress
-from tiltyard.store import NotThere, Store, open_store
+from tiltyard.store import Store, open_store
 from tiltyard.store.streams import open_streams
 from tiltyard.tables import scan
-from tiltyard.tables.describe import At
-from tiltyard.tables.scan import Piece, Snapshot, Wanted
+from tiltyard.tables.scan import Wanted
 
-SUCCESS = "_SUCCESS"
 ROWS_PER_FILE = 1024 * 1024
 DRIVER_THREADS = 16
-_OURS = re.compile(r"part-\d{5}-([0-9a-f]{32})-[0-9a-f]{8}\.\w+")
-
-
-class Action(StrEnum):
-    """What became of a table."""
-
-    EXPORTED = "exported"
-    PRESENT = "present"
-    PLANNED = "planned"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """One table, at one version, and its files."""
-
-    table: str
-    path: str
-    action: Action
-    version: int | None = None
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    error: str | None = None
 
 
 def export(
@@ -130,11 +109,13 @@ def run(
         raise InvalidInputError("rows_per_file must be at least 1")
     settings = _settings(catalog, destination, storage)
     pinned = {tuple(parts_of(name)): version for name, version in (versions or {}).items()}
-    wanted = _Wanted(format_named(format), None if columns is None else tuple(columns), overwrite)
+    wanted = Wish(format_named(format), None if columns is None else tuple(columns), overwrite)
     store = open_store(settings)
 
-    def plan(table: TableId) -> _Plan:
-        return _plan(catalog, store, settings.root, table, pinned.get(table), wanted, rows_per_file)
+    def plan(table: TableId) -> Plan:
+        return plan_table(
+            catalog, store, settings.root, table, pinned.get(table), wanted, rows_per_file
+        )
 
     with ThreadPoolExecutor(DRIVER_THREADS) as pool:
         plans = list(pool.map(plan, chosen))
@@ -172,44 +153,6 @@ def _settings(
     return found
 
 
-# ---------------------------------------------------------------- planning
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What is the same for all tables of an export."""
-
-    format: Format
-    columns: tuple[str, ...] | None
-    overwrite: bool
-
-    def record(self, version: int | None) -> dict[str, Any]:
-        """What `_SUCCESS` says beside the files."""
-        columns = None if self.columns is None else list(self.columns)
-        return {"version": version, "format": self.format.value, "columns": columns}
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One file to be written."""
-
-    snapshot: Snapshot
-    piece: Piece
-    folder: str
-    number: int
-    token: str
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """One table, its row so far, and the files to be written for it."""
-
-    row: Exported
-    folder: str
-    token: str
-    parts: tuple[_Part, ...] = ()
-
-
 @dataclass(frozen=True)
 class _File:
     """One file that was written."""
@@ -220,81 +163,14 @@ class _File:
     error: str | None = None
 
 
-def _plan(
-    catalog: DirectoryNamespace,
-    store: Store,
-    root: str,
-    table: TableId,
-    version: int | None,
-    wanted: _Wanted,
-    rows_per_file: int,
-) -> _Plan:
-    folder = "/".join(quote(part, safe=" ") for part in table)
-    row = Exported(names.dotted(table), f"{root}/{folder}", Action.PLANNED, version)
-    plan = _Plan(row, folder, uuid4().hex)
-    try:
-        snapshot = catalog.snapshot_table(table, At(version))
-        plan = replace(plan, row=replace(row, version=snapshot.at.version))
-        there = _record(store, folder)
-        if there is not None and _is_same(there, wanted.record(snapshot.at.version)):
-            sizes = sum(each["bytes"] for each in there["files"])
-            rows, files = there["rows"], len(there["files"])
-            done = replace(plan.row, action=Action.PRESENT, rows=rows, files=files, bytes=sizes)
-            return replace(plan, row=done)
-        _must_be_free(store, folder, plan.row.path, there is not None, wanted.overwrite)
-        chosen = Wanted(columns=wanted.columns)
-        scan.schema_of(snapshot, chosen)
-        count = -(-scan.count(snapshot) // rows_per_file)
-        pieces = scan.pieces_of(snapshot, chosen, max(1, count)) or [Piece(())]
-        parts = [
-            _Part(snapshot, each, folder, number, plan.token) for number, each in enumerate(pieces)
-        ]
-        return replace(plan, parts=tuple(parts))
-    except (TiltyardError, OSError, ValueError, RuntimeError) as error:
-        return replace(plan, row=replace(plan.row, action=Action.FAILED, error=str(error)))
-
-
-def _record(store: Store, folder: str) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(store.get(f"{folder}/{SUCCESS}").body)
-    except NotThere:
-        return None
-    except ValueError:
-        return {}
-    return found
-
-
-def _is_same(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return "files" in there and all(there.get(key) == value for key, value in wanted.items())
-
-
-def _must_be_free(store: Store, folder: str, path: str, is_exported: bool, overwrite: bool) -> None:
-    """What is there is left by a run that broke off, or may be overwritten."""
-    foreign = [e.name for e in store.list(folder).objects if not _OURS.fullmatch(e.name)]
-    if overwrite:
-        return
-    if is_exported:
-        raise TableAlreadyExistsError(
-            f"{path} holds another export", hint="pass overwrite, or another destination"
-        )
-    if foreign:
-        raise TableAlreadyExistsError(
-            f"{path} is not empty: it holds {foreign[0]!r}",
-            hint="pass overwrite if it may stay beside the export, or another destination",
-        )
-
-
-# ---------------------------------------------------------------- writing
-
-
 @dataclass(frozen=True)
 class _Write:
     """On an executor: one file. Each try has a name of its own, so none spoils another's."""
 
     settings: Settings
-    wanted: _Wanted
+    wanted: Wish
 
-    def __call__(self, catalog: DirectoryNamespace, part: _Part) -> _File:
+    def __call__(self, catalog: DirectoryNamespace, part: Part) -> _File:
         chosen = Wanted(columns=self.wanted.columns)
         own = uuid4().hex[:8]
         name = f"part-{part.number:05d}-{part.token}-{own}.{self.wanted.format}"
@@ -306,7 +182,7 @@ class _Write:
         return _File(name, count, open_store(self.settings).head(key).size)
 
 
-def _finish(store: Store, plan: _Plan, files: Sequence[_File], wanted: _Wanted) -> _Plan:
+def _finish(store: Store, plan: Plan, files: Sequence[_File], wanted: Wish) -> Plan:
     """Make the files the table, or remove them."""
     if not plan.parts:
         return plan
@@ -329,12 +205,12 @@ def _finish(store: Store, plan: _Plan, files: Sequence[_File], wanted: _Wanted) 
     return replace(plan, row=row)
 
 
-def _remove(store: Store, plan: _Plan, keep: Sequence[_File], *, only_own: bool) -> None:
+def _remove(store: Store, plan: Plan, keep: Sequence[_File], *, only_own: bool) -> None:
     """Remove files of this run, or of every other too, that are not among those to keep."""
     kept = {each.name for each in keep}
     going = []
     for entry in store.list(plan.folder).objects:
-        ours = _OURS.fullmatch(entry.name)
+        ours = OURS.fullmatch(entry.name)
         if ours and entry.name not in kept and (not only_own or ours[1] == plan.token):
             going.append(entry.key)
     store.delete_many(going)

@@ -16,18 +16,20 @@ from pyspark.sql import DataFrame, SparkSession
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
-from tiltyard.spark.jobs import fanout
+from tiltyard.spark.jobs import fanout, frames
 from tiltyard.spark.jobs.fanout import Place
+from tiltyard.spark.jobs.frames import Frame
 from tiltyard.spark.jobs.ingest_plan import Action, Ingested, Source, limit, plan_table
 from tiltyard.spark.jobs.ingest_work import Work, in_threads
 from tiltyard.spark.jobs.results import frame
 from tiltyard.spark.jobs.watching import Progress
 
-__all__ = ["Action", "Ingested", "Source", "ingest", "run"]
+__all__ = ["Action", "Frame", "Ingested", "Source", "ingest", "run"]
 
 FILES_PER_COMMIT = 10_000
 
-Sources = Mapping[str, Source | str | Sequence[str]]
+Given = Source | Frame | str | Sequence[str]
+Sources = Mapping[str, Given]
 
 
 def ingest(
@@ -43,7 +45,8 @@ def ingest(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Load source files into tables by their dotted names; one row for each file.
+    """Load source files into tables by their dotted names; one row for each file. A `Frame` is a
+    DataFrame as a source.
 
     A file that was loaded before is left alone, also if its rows were compacted, changed or deleted
     since; `again` loads it once more. `storage` are the options of the sources' bucket, if they
@@ -82,13 +85,19 @@ def run(
     if files_per_commit < 1:
         raise InvalidInputError("files_per_commit must be at least 1")
     options = _storage_of(catalog) if storage is None else dict(storage)
-    wanted = [(name, _as_source(each)) for name, each in tables.items()]
+    wanted = [
+        (name, _as_source(each)) for name, each in tables.items() if not isinstance(each, Frame)
+    ]
     plans = in_threads(lambda item: plan_table(catalog, *item, options, again), wanted)
     limit(plans, max_bytes)
     if not dry_run:
         work = Work(catalog, spark, files_per_commit, max_tasks, progress)
         work.run([each for each in plans if each.waiting])
-    return [row for each in plans for row in each.rows()]
+    rows = [row for each in plans for row in each.rows()]
+    for name, each in tables.items():
+        if isinstance(each, Frame):
+            rows.append(frames.load(catalog, name, each, dry_run=dry_run))
+    return rows
 
 
 def _as_source(given: Source | str | Sequence[str]) -> Source:

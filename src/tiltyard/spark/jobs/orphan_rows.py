@@ -11,8 +11,8 @@ import pyarrow as pa
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
-from tiltyard.maintenance.candidates import Candidate, candidate
-from tiltyard.maintenance.orphans import Orphans, state_of
+from tiltyard.maintenance.candidates import Candidate, candidate, state_of
+from tiltyard.maintenance.orphans import Orphans
 from tiltyard.settings import Settings
 from tiltyard.store import Entry
 

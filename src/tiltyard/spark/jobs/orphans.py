@@ -31,7 +31,7 @@ from tiltyard.spark.jobs import fanout, orphan_rows
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.packing import pack
 from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.watching import Progress
+from tiltyard.spark.jobs.watching import Progress, watched
 from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
 
@@ -154,11 +154,10 @@ class _Search:
             ),
             doing="find a table",
             max_tasks=self._max_tasks,
-            progress=progress,
         )
         rows += [each for each in tables if isinstance(each, OrphanFile)]
         found = [each for each in tables if isinstance(each, Table)]
-        return rows + self._inside(found, inventory) if found else rows
+        return rows + self._inside(found, inventory, progress) if found else rows
 
     def _beside(self) -> Iterator[OrphanFile]:
         """What belongs to no table, by the rules and the hand of the search in one process."""
@@ -169,12 +168,15 @@ class _Search:
             done = Action.REMOVED if each in gone else Action.KEPT
             yield _row(each, Action.FOUND if self._dry_run else done)
 
-    def _inside(self, tables: Sequence[Table], inventory: DataFrame | None) -> list[OrphanFile]:
+    def _inside(
+        self, tables: Sequence[Table], inventory: DataFrame | None, progress: Progress | None
+    ) -> list[OrphanFile]:
         references = self._tasks(tables, orphan_rows.references, orphan_rows.REFERENCES)
         references = references.persist(StorageLevel.MEMORY_AND_DISK)
         rest: DataFrame | None = None
         try:
-            failed = references.where(functions.col("kind") == orphan_rows.ERROR).collect()
+            with watched(self._spark, self._count(tables), len(tables), progress):
+                failed = references.where(functions.col("kind") == orphan_rows.ERROR).collect()
             broken = {row.location for row in failed}
             readable = [each for each in tables if each.location not in broken]
             if inventory is None:
@@ -200,8 +202,7 @@ class _Search:
 
     def _tasks(self, tables: Sequence[Table], work: orphan_rows.Work, schema: str) -> DataFrame:
         """A stream of rows about tables, many of them to a task."""
-        most = self._max_tasks or (cores(self._spark) or 1) * TASKS_PER_CORE
-        packed = [[tables[at] for at in task] for task in pack(tables, most)]
+        packed = [[tables[at] for at in task] for task in pack(tables, self._count(tables))]
         properties, floor_ms, token = self._properties, self._floor_ms, self._token
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -213,6 +214,11 @@ class _Search:
 
         count = max(1, len(packed))
         return self._spark.range(0, len(packed), 1, count).mapInArrow(run, schema)
+
+    def _count(self, tables: Sequence[Table]) -> int:
+        """How many tasks there are."""
+        most = self._max_tasks or (cores(self._spark) or 1) * TASKS_PER_CORE
+        return max(1, min(most, len(tables)))
 
     def _taken(self, inventory: DataFrame, tables: Sequence[Table]) -> DataFrame:
         """Candidates out of a listing that others made: of full addresses, or keys of the root."""
@@ -246,7 +252,6 @@ class _Search:
         seen = references.where(functions.col("kind") == orphan_rows.SEEN).select(
             "location", "value"
         )
-        seen = seen.join(found.select("location").distinct().hint(_MERGE), "location", "left_semi")
         properties, floor_ms, dry_run = self._properties, self._floor_ms, self._dry_run
 
         def look(left: pa.Table, right: pa.Table) -> pa.Table:
@@ -283,7 +288,7 @@ def _without_all(rest: DataFrame, known: DataFrame) -> DataFrame:
     """Files of which no version has any name."""
     each_name = rest.select("path", "location", functions.explode("names").alias("name"))
     needed = each_name.join(known.hint(_MERGE), ["location", "name"], "left_semi")
-    return rest.join(needed.select("path").distinct().hint(_MERGE), "path", "left_anti")
+    return rest.join(needed.select("path").hint(_MERGE), "path", "left_anti")
 
 
 def _find(catalog: DirectoryNamespace, table: names.TableId) -> Table | None:

@@ -184,8 +184,9 @@ def _format_of(entry: Entry, root: str) -> Format:
 
 
 def _tag(entry: Entry) -> str:
-    is_tagged = entry.tag is not None and entry.tag.e_tag is not None
-    return str(entry.tag.e_tag) if is_tagged and entry.tag else str(entry.modified_ms)
+    """Azure puts an ETag in quotes when asked for one object, and not in a listing."""
+    found = None if entry.tag is None else entry.tag.e_tag
+    return str(entry.modified_ms) if found is None else found.strip('"')
 
 
 @lru_cache(maxsize=32)

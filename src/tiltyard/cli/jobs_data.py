@@ -1,0 +1,371 @@
+"""`tiltyard jobs ingest`, `export`, `inventory`, `orphans`, `migrate`: jobs over files and data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from tiltyard.cli import identifiers, lives, maintenance, migrate, spark, words
+from tiltyard.cli.call import Call, parse_pairs, verb
+from tiltyard.cli.confirm import confirm_all
+from tiltyard.cli.failures import UsageError
+from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running
+from tiltyard.cli.output import Field, Format
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+FileFormat = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="parquet, csv, json or arrow."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    for name, command in (
+        ("ingest", ingest),
+        ("export", export),
+        ("inventory", inventory),
+        ("orphans", orphans),
+        ("migrate", migrate_tables),
+    ):
+        verb(app, name)(command)
+
+
+# -- ingest
+
+_INGESTED = [
+    Field("table"),
+    Field("source"),
+    Field("action"),
+    Field("rows", words.number, right=True),
+    Field("rejected", words.number, right=True),
+    Field("bytes", words.size, right=True, title="size"),
+    Field("version", right=True),
+    Field("error", title="why", none=""),
+]
+
+
+def ingest(
+    call: Call,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TABLE=PATH", help="A table, and a file, a folder or a pattern for it."
+        ),
+    ],
+    format: FileFormat = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="OLD=NEW", help="A column's name in the table."),
+    ] = None,
+    missing: Annotated[
+        str, typer.Option("--missing", metavar="null|error", help="Columns that a file lacks.")
+    ] = "null",
+    extra: Annotated[
+        str, typer.Option("--extra", metavar="error|ignore", help="Columns that the table lacks.")
+    ] = "error",
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", metavar="CHARACTER", help="What is between CSV values.")
+    ] = ",",
+    rejects: Annotated[
+        str | None,
+        typer.Option("--rejects", metavar="TABLE", help="For bad records; else TABLE_rejects."),
+    ] = None,
+    max_rejects: Annotated[
+        int | None,
+        typer.Option("--max-rejects", metavar="N", min=0, help="The most bad records of a file."),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Load files once more that were loaded before.")
+    ] = False,
+    max_tasks: Tasks = None,
+    max_bytes: Bytes = None,
+    dry_run: DryRun = False,
+    master: spark.Master = None,
+) -> None:
+    """Load files into tables, each file once.
+
+    Files that were loaded before are left alone, so the same command can run every hour. A record
+    that does not fit goes to the table of rejects with the reason. People see what was done; -o
+    csv, json or jsonl print all files.
+    """
+    paths = _by_table(sources)
+    renamed = parse_pairs(columns, "--column")
+    with running(call, "load the files", master, "Loading") as (session, told):
+        from tiltyard.spark.jobs.ingest import Source, run
+        from tiltyard.spark.jobs.records import MOST_REJECTS
+
+        most = MOST_REJECTS if max_rejects is None else max_rejects
+        wanted = {
+            table: Source(
+                found,
+                format,
+                renamed,
+                missing,
+                extra,
+                delimiter,
+                rejects=rejects,
+                max_rejects=most,
+            )
+            for table, found in paths.items()
+        }
+        report = run(
+            session,
+            call.catalog,
+            wanted,
+            again=again,
+            max_tasks=max_tasks,
+            max_bytes=max_bytes,
+            dry_run=dry_run,
+            progress=told,
+        )
+    rows = [{**asdict(each), "action": each.action.value} for each in report]
+    counts = Counter(each.action.value for each in report)
+    said = ", ".join(f"{words.number(count)} {how}" for how, count in sorted(counts.items()))
+    loaded = words.counted(sum(each.rows for each in report), "row")
+    rejected = words.number(sum(each.rejected for each in report))
+    shown = [row for row in rows if row["action"] != "present"]
+    call.out.summary(f"Files: {said}; {loaded}, {rejected} rejected.", _INGESTED, rows, shown)
+    maintenance.end(rows)
+
+
+def _by_table(sources: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in sources:
+        table, equals, path = each.partition("=")
+        if not equals or not table or not path:
+            raise UsageError(f"a source is TABLE=PATH, not {each!r}", "like users=/data/users")
+        found.setdefault(identifiers.shown(identifiers.parse(table)), []).append(path)
+    return found
+
+
+# -- export
+
+_EXPORTED = [
+    Field("table"),
+    Field("path"),
+    Field("action"),
+    Field("version", right=True),
+    Field("rows", words.number, right=True),
+    Field("files", words.number, right=True),
+    Field("bytes", words.size, right=True, title="size"),
+    Field("error", title="why", none=""),
+]
+
+
+def export(
+    call: Call,
+    destination: Annotated[str, typer.Argument(metavar="FOLDER", help="A path, or a URI.")],
+    tables: Tables = None,
+    inside: Inside = None,
+    format: FileFormat = None,
+    versions: Annotated[
+        list[str] | None,
+        typer.Option("--version", metavar="TABLE=N", help="A table's version; else the latest."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another export of a table.")
+    ] = False,
+    max_tasks: Tasks = None,
+    dry_run: DryRun = False,
+    master: spark.Master = None,
+) -> None:
+    """Write tables into files, a folder for each.
+
+    A folder is complete when it has a file _SUCCESS, which names the others. One that has the table
+    at the same version is left alone.
+    """
+    checked(tables, inside)
+    pinned = _versions(versions)
+    with running(call, "export the tables", master, "Exporting") as (session, told):
+        from tiltyard.spark.jobs.choosing import choose
+        from tiltyard.spark.jobs.export import run
+
+        report = run(
+            session,
+            call.catalog,
+            destination,
+            choose(call.catalog, inside, tables or None),
+            format=format or "parquet",
+            versions=pinned,
+            overwrite=overwrite,
+            max_tasks=max_tasks,
+            dry_run=dry_run,
+            progress=told,
+        )
+    rows = [{**asdict(each), "action": each.action.value} for each in report]
+    counts = Counter(each.action.value for each in report)
+    said = ", ".join(f"{words.number(count)} {how}" for how, count in sorted(counts.items()))
+    call.out.summary(f"Tables: {said}." if said else "No tables.", _EXPORTED, rows, rows)
+    maintenance.end(rows)
+
+
+def _versions(given: Sequence[str] | None) -> dict[str, int]:
+    found = {}
+    for table, version in parse_pairs(list(given or ()), "--version").items():
+        if not version.isdecimal():
+            raise UsageError(f"--version takes TABLE=N, not {table}={version}")
+        found[table] = int(version)
+    return found
+
+
+# -- inventory
+
+_SIZES = ("bytes", "live_bytes", "old_version_bytes", "trash_bytes", "orphan_bytes")
+_PEOPLE = [
+    Field("table"),
+    Field("rows", words.number, right=True),
+    Field("fragments", words.number, right=True),
+    Field("versions", words.number, right=True),
+    Field("bytes", words.size, right=True, title="size"),
+    Field("live_bytes", words.size, right=True, title="live"),
+    Field("old_version_bytes", words.size, right=True, title="old"),
+    Field("trash_bytes", words.size, right=True, title="trash"),
+    Field("orphan_bytes", words.size, right=True, title="orphans"),
+    Field("small_file_score", lambda share: f"{share:.0%}", right=True, title="small"),
+    Field("index_coverage", lambda share: f"{share:.0%}", right=True, title="indexed"),
+    Field("last_write_at", words.age, title="written"),
+    Field("error", title="why", none=""),
+]
+_VERSION = [
+    Field("table"),
+    Field("version", right=True),
+    Field("rows", words.number, right=True),
+    Field("fragments", words.number, right=True),
+    Field("files", words.number, right=True),
+    Field("bytes", words.size, right=True, title="size"),
+    Field("created_at", words.age, title="created"),
+    Field("error", title="why", none=""),
+]
+
+
+def inventory(
+    call: Call,
+    tables: Tables = None,
+    inside: Inside = None,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="One row for each version instead.")
+    ] = False,
+    max_tasks: Tasks = None,
+    master: spark.Master = None,
+) -> None:
+    """Count rows, fragments and bytes, and tell whose the bytes are.
+
+    Bytes are live if the latest version needs them, old if only others do, orphans if none does and
+    they are a week old. Dropped tables are trash. -o csv, json or jsonl print everything.
+    """
+    checked(tables, inside)
+    with running(call, "count the tables", master, "Counting") as (session, told):
+        from tiltyard.spark.jobs.choosing import choose
+        from tiltyard.spark.jobs.inventory import run, run_versions
+
+        chosen = choose(call.catalog, inside, tables or None)
+        limits: dict[str, Any] = {"max_tasks": max_tasks, "progress": told}
+        if versions:
+            every = run_versions(session, call.catalog, chosen, **limits)
+            rows = [asdict(each) for each in every]
+        else:
+            trashed = [] if tables or inside else call.catalog.list_trash()
+            found = run(session, call.catalog, [*chosen, *trashed], **limits)
+            rows = [{**asdict(each), "state": each.state.value} for each in found]
+    if versions:
+        call.out.rows(_VERSION, rows)
+    else:
+        _show_inventory(call, rows)
+    maintenance.end(rows)
+
+
+def _show_inventory(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
+    if call.options.format is not Format.TABLE:
+        call.out.rows([Field(name) for name in rows[0]] if rows else _PEOPLE, rows)
+        return
+    call.out.rows(_PEOPLE, rows)
+    total = {name: words.size(sum(row[name] for row in rows)) for name in _SIZES}
+    call.out.say(
+        f"{words.counted(len(rows), 'table')}, {total['bytes']}: {total['live_bytes']} live, "
+        f"{total['old_version_bytes']} of old versions, {total['trash_bytes']} in the trash, "
+        f"{total['orphan_bytes']} orphans."
+    )
+
+
+# -- orphans
+
+_ORPHAN = [
+    Field("path"),
+    Field("kind"),
+    Field("bytes", words.size, right=True, title="size"),
+    Field("modified_at", words.age, title="written"),
+    Field("why"),
+    Field("action"),
+    Field("error", none=""),
+]
+
+
+def orphans(
+    call: Call,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="TIME", help="Only what is older; 7d if not said."),
+    ] = None,
+    even_if_young: Annotated[
+        bool,
+        typer.Option("--even-if-young", help="With --apply: also below 7d. Only if nobody writes."),
+    ] = False,
+    listing: Annotated[
+        str | None,
+        typer.Option(
+            "--inventory",
+            metavar="PATH",
+            help="Parquet files with path, size and modified, in place of a listing.",
+        ),
+    ] = None,
+    max_tasks: Tasks = None,
+    apply: Apply = False,
+    yes: Yes = False,
+    master: spark.Master = None,
+) -> None:
+    """Find what nothing refers to in the whole catalog; a dry run without --apply.
+
+    Like `tiltyard orphans`, for any number of files: listings and what versions refer to are joined
+    by Spark. Right before files are deleted, their tables are looked at once more.
+    """
+    age = None if older_than is None else lives.duration("--older-than", older_than)
+    with running(call, "look for orphans", master, "Looking") as (session, told):
+        from tiltyard.spark.jobs.orphans import run
+
+        options: dict[str, Any] = {"older_than": age, "max_tasks": max_tasks, "progress": told}
+        if listing is not None:
+            options["inventory"] = session.read.parquet(listing)
+        found = run(session, call.catalog, dry_run=True, **options)
+        going = [each.path for each in found if each.error is None and each.kind != "table"]
+        if apply and going:
+            confirm_all(call, "delete for good", going, yes=yes)
+            found = run(session, call.catalog, even_if_young=even_if_young, **options)
+    rows = [{**asdict(each), "action": each.action.value} for each in found]
+    every = [each for each in found if each.error is None]
+    size = words.size(sum(each.bytes for each in every))
+    gone = sum(row["action"] == "removed" for row in rows)
+    said = f"{words.counted(len(every), 'orphan')}, {size}" if every else "No orphans"
+    said += f"; removed {words.number(gone)}." if apply else "."
+    call.out.summary(said, _ORPHAN, rows, rows)
+    maintenance.end(rows)
+
+
+# -- migrate
+
+
+def migrate_tables(
+    call: Call, max_tasks: Tasks = None, dry_run: DryRun = False, master: spark.Master = None
+) -> None:
+    """Give every table directory at the root a row in the manifest.
+
+    Like `tiltyard migrate`, for any number of tables: Spark looks at them.
+    """
+    with running(call, "migrate the tables", master, "Looking at tables") as (session, told):
+        from tiltyard.spark.jobs.migrate import run
+
+        report = run(session, call.catalog, dry_run=dry_run, max_tasks=max_tasks, progress=told)
+    migrate.show_migrated(call, report, dry_run=dry_run)

@@ -1,0 +1,152 @@
+"""Jobs over files and data on a catalog of many shapes, ten tables of it broken in ten ways: a row
+for each table, what is there is there once, and a second run has nothing to do. On the cluster, an
+executor dies in the middle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import tiltyard
+from tests.behaviours.calls import create
+from tests.spark.executors import Killer, is_alive
+from tests.spark.jobs.zoo import Zoo, rows, zoo
+from tiltyard import names
+from tiltyard.spark.jobs import export, ingest, inventory, migrate, orphans
+
+FEW, MANY = 14, 300
+LONG_AGO = time.time() - 30 * 86400
+Told = Callable[[int, int], None]
+
+
+def _inventory(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+    found = inventory(made.catalog, spark, progress=told).collect()
+
+    assert Counter(row.table for row in found) == dict.fromkeys(made.every, 1)
+    for row in found:
+        if row.table in made.healthy:
+            assert (row.error, row.rows) == (None, made.healthy[row.table].total()), row.table
+            parts = (row.live_bytes, row.old_version_bytes, row.orphan_bytes, row.other_bytes)
+            assert row.bytes == sum(parts)
+    assert sum(row.error is not None for row in found) >= 3
+
+
+def _ingest(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+    inbox = made.root.parent / "inbox"
+    sources = {}
+    for name in sorted(made.every):
+        folder = inbox / name
+        folder.mkdir(parents=True)
+        for number in range(2):
+            data = rows(5000 + 10 * number).select(["id"])
+            pq.write_table(data, folder / f"{number}.parquet")
+        sources[name] = str(folder)
+
+    first = ingest(made.catalog, sources, spark, progress=told).collect()
+    again = ingest(made.catalog, sources, spark).collect()
+
+    for found, healthy in ((first, "loaded"), (again, "present")):
+        assert Counter(row.table for row in found) == dict.fromkeys(made.every, 2)
+        actions = {row.action for row in found if row.table in made.healthy}
+        assert actions == {healthy}, [row for row in found if row.error]
+    assert [row for row in again if row.action == "loaded"] == []
+    for name in made.healthy:
+        made.healthy[name] += Counter(range(5000, 5020))
+    made.must_have_all_rows()
+
+
+def _export(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+    target = made.root.parent / "out"
+
+    first = export(made.catalog, str(target), spark, progress=told).collect()
+    again = export(made.catalog, str(target), spark).collect()
+
+    for found, healthy in ((first, "exported"), (again, "present")):
+        assert Counter(row.table for row in found) == dict.fromkeys(made.every, 1)
+        assert {row.action for row in found if row.table in made.healthy} == {healthy}
+    for name, ids in made.healthy.items():
+        folder = target.joinpath(*names.parse_dotted(name))
+        files = [each for each in folder.iterdir() if each.suffix == ".parquet"]
+        read = [number for each in files for number in pq.read_table(each)["id"].to_pylist()]
+        assert Counter(read) == ids, name
+    broken = {row.table: row for row in first if row.table in made.broken}
+    for name, row in broken.items():
+        success = target.joinpath(*names.parse_dotted(name)) / "_SUCCESS"
+        assert success.exists() == (row.error is None), name
+
+
+def _orphans(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+    planted = set()
+    for name in made.healthy:
+        location = made.catalog._catalog.find(tuple(names.parse_dotted(name))).location
+        path = f"{location}/data/stray.lance"
+        (made.root / path).parent.mkdir(exist_ok=True)
+        (made.root / path).write_bytes(b"bytes")
+        planted.add(path)
+    for each in made.root.rglob("*"):
+        os.utime(each, (LONG_AGO, LONG_AGO))
+    expected = {each.path for each in made.catalog.find_orphans()}
+
+    first = orphans(made.catalog, spark, progress=told).collect()
+    again = orphans(made.catalog, spark).collect()
+
+    removed = [row.path for row in first if row.action == "removed"]
+    assert Counter(removed) == dict.fromkeys(expected, 1)
+    assert planted <= expected
+    assert not [each for each in planted if (made.root / each).exists()]
+    assert [row for row in again if row.action == "removed"] == []
+    assert {row.path for row in first if row.error} == {row.path for row in again if row.error}
+    made.must_have_all_rows()
+
+
+def test_a_catalog_with_broken_tables_is_counted_loaded_exported_and_swept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    made = zoo(tmp_path / "lake", FEW)
+    for job in (_inventory, _ingest, _export, _orphans):
+        job(spark, made)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("job", [_inventory, _ingest, _export, _orphans])
+def test_a_job_outlives_an_executor(
+    cluster: SparkSession, tmp_path: Path, job: Callable[[SparkSession, Zoo, Told], None]
+) -> None:
+    made = zoo(tmp_path / "lake", MANY)
+    killer = Killer(cluster)
+    job(cluster, made, killer)
+    assert killer.killed_at
+    assert not is_alive(killer.victim)
+
+
+@pytest.mark.timeout(900)
+def test_a_migration_outlives_an_executor(
+    cluster: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.migrate"], "TOGETHER", 10)
+    root = tmp_path / "lake"
+    create(tiltyard.connect(root, manifest_enabled=False), "t000")
+    for number in range(1, MANY):
+        shutil.copytree(root / "t000.lance", root / f"t{number:03}.lance")
+    for number in range(10):  # of which nothing is left that is a table
+        shutil.rmtree(root / f"t{number:03}.lance" / "_versions")
+    catalog, killer = tiltyard.connect(root), Killer(cluster)
+
+    first = migrate(catalog, cluster, progress=killer).collect()
+    again = migrate(catalog, cluster).collect()
+
+    assert killer.killed_at
+    assert not is_alive(killer.victim)
+    assert Counter(row.location for row in first).total() == MANY
+    assert Counter(row.action for row in first) == {"added": MANY - 10, "skipped": 10}
+    assert Counter(row.action for row in again) == {"present": MANY - 10, "skipped": 10}
+    assert len(tiltyard.connect(root, dir_listing_enabled=False)._catalog.list_all_tables()) == 290
