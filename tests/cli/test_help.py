@@ -18,7 +18,7 @@ VERBS = {
     "trash": "list purge restore",
     "ns": "create list describe drop",
     "config": "show",
-    "jobs": "optimize cleanup purge index maintain",
+    "jobs": "optimize cleanup purge index maintain orphans inventory migrate ingest export",
     "keys": "add list revoke",
 }
 

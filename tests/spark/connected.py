@@ -11,6 +11,7 @@ import numpy as np
 from tests.spark.lake import Lake
 from tests.spark.samples import samples
 from tiltyard.spark import attach, session, table
+from tiltyard.spark.jobs import optimize
 from tiltyard.spark.table import FEW_ROWS, frame
 
 
@@ -35,6 +36,11 @@ def main(server: str, root: str) -> None:
         expected = samples(in_spark=True)
         for name in rows.columns:
             assert [row[name] for row in read] == expected[name], name
+    lake.put("scattered", {"id": np.arange(20)}, files=4)
+    told: list[tuple[int, int]] = []
+    done = optimize(lake.root, spark, progress=lambda *each: told.append(each)).collect()
+    assert {row.table: row.rewritten_fragments_count for row in done}["scattered"] == 4
+    assert (told[0], told[-1]) == ((0, len(done)), (len(done), len(done)))
     spark.stop()
 
 

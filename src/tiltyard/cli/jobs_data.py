@@ -329,7 +329,7 @@ def orphans(
     yes: Yes = False,
     master: spark.Master = None,
 ) -> None:
-    """Find what nothing refers to in the whole catalog; a dry run without --apply.
+    """Find what nothing refers to; a dry run without --apply.
 
     Like `tiltyard orphans`, for any number of files: listings and what versions refer to are joined
     by Spark. Right before files are deleted, their tables are looked at once more.

@@ -76,7 +76,7 @@ def _busy(spark: SparkSession, root: Path, writers: int, seconds: float) -> list
 
 
 def test_rows_are_right_while_a_catalog_is_maintained(spark: SparkSession, tmp_path: Path) -> None:
-    assert "optimize" in _busy(spark, tmp_path / "lake", 2, 6)
+    assert "optimize" in _busy(spark, tmp_path / "lake", 2, 4)
 
 
 @pytest.mark.slow

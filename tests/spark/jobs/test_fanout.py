@@ -73,6 +73,34 @@ def test_a_python_process_opens_the_catalog_once(lake: Lake) -> None:
     assert len({catalog for _, catalog in found}) <= len({process for process, _ in found})
 
 
+def _die(catalog: DirectoryNamespace, item: int) -> int:
+    if item == 5:
+        os._exit(1)
+    return item
+
+
+def test_an_item_that_kills_its_process_does_not_stop_the_others(lake: Lake) -> None:
+    found = fanout.run(
+        lake.spark, lake.catalog, _die, range(8), lambda item, error: error, max_tasks=2
+    )
+
+    assert [each for each in found if isinstance(each, int)] == [0, 1, 2, 3, 4, 6, 7]
+    assert found[5] == "could not maintain a table: whoever worked on it died"
+
+
+class Panic(BaseException):
+    """What a panic of Lance is for Python."""
+
+
+def _panic(catalog: DirectoryNamespace, item: int) -> int:
+    raise Panic("at the disco")
+
+
+def test_a_panic_is_a_result(lake: Lake) -> None:
+    (found,) = fanout.run(lake.spark, lake.catalog, _panic, [1], lambda item, error: error)
+    assert "at the disco" in str(found)
+
+
 def test_progress_ends_with_everything_done(lake: Lake) -> None:
     told: list[tuple[int, int]] = []
 

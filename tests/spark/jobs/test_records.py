@@ -88,6 +88,16 @@ def test_columns_are_renamed_left_out_and_left_null_as_asked(tmp_path: Path) -> 
         _read(path, columns={"number": "id"}, extra="ignore", missing="error")
 
 
+def test_lines_of_json_may_have_the_old_name_of_a_column_or_the_new(tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_text('{"number": 1}\n{"id": 2}\n{"text": "c"}\n')
+
+    rows, rejects = _read(path, columns={"number": "id"})
+
+    assert [row["id"] for row in rows] == [1, 2, None]
+    assert rejects == []
+
+
 def test_a_null_where_none_may_be_is_a_reject(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"id": pa.array([1, None], pa.int32())}), path)

@@ -1,9 +1,9 @@
 """Units of work for many tables, run on the executors of a Spark session.
 
 A unit is a function of a catalog and one item that may be run again after any crash: if an executor
-dies, Spark runs its task anew. An error of one item is a result like others. Items are packed into
-tasks, many to each, and a task works on several at a time. Works on classic sessions and on those
-of Spark Connect.
+dies, Spark runs its task anew. An error of one item is a result like others, and so is an item that
+kills whoever works on it. Items are packed into tasks, many to each, and a task works on several at
+a time. Works on classic sessions and on those of Spark Connect.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tiltyard.errors import InvalidInputError, translate
@@ -31,6 +34,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Task = Sequence[tuple[int, Any]]
+_Answer = tuple[int, bool, bytes]
 Place = DirectoryNamespace | Mapping[str, Any] | str | os.PathLike[str]
 
 # Units mostly wait for the store, and Lance brings threads of its own.
@@ -39,6 +44,9 @@ THREADS = 4
 ROUNDS = 4
 # A task costs some hundredths of a second, so one with fewer items does not pay.
 FEWEST_ITEMS = 8
+
+# How many items may kill whoever works on them before it is taken for the cluster's fault.
+MOST_DEADLY = 8
 
 _SCHEMA = "position long, is_error boolean, answer binary"
 
@@ -82,20 +90,40 @@ def run(
     if not items:
         return []
     packed = pack(items, max_tasks or _tasks(spark, len(items), fewest_items), weight)
-    work = _work(
-        catalog.as_properties(),
-        unit,
-        [[(position, items[position]) for position in task] for task in packed],
-        doing,
-        threads,
-    )
+    tasks = [[(position, items[position]) for position in task] for task in packed]
+    work = _Work(catalog.as_properties(), unit, doing, threads)
     found: dict[int, R] = {}
     with watched(spark, len(packed), len(items), progress):
-        numbers = spark.range(0, len(packed), 1, len(packed))
-        for row in numbers.mapInArrow(work, _SCHEMA).collect():
-            answer = pickle.loads(row.answer)
-            found[row.position] = failed(items[row.position], answer) if row.is_error else answer
+        for position, is_error, body in _answers(spark, work, tasks, []):
+            answer = pickle.loads(body)
+            found[position] = failed(items[position], answer) if is_error else answer
     return [found[position] for position in range(len(items))]
+
+
+def _answers(
+    spark: SparkSession, work: _Work, tasks: Sequence[_Task], deadly: list[int]
+) -> Iterator[_Answer]:
+    """What executors answer. If Spark gives a job up, its halves are tried each by itself, until
+    the item that is to blame is alone: then that is its answer."""
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    try:
+        answers = numbers.mapInArrow(work.of(tasks), _SCHEMA).collect()
+    except (PySparkException, Py4JError) as error:
+        items = [each for task in tasks for each in task]
+        log.warning("a job over %d items was given up: %s", len(items), error)
+        if len(items) == 1:
+            deadly.append(items[0][0])
+            if len(deadly) > MOST_DEADLY:
+                raise
+            said = f"could not {work.doing}: whoever worked on it died"
+            yield items[0][0], True, pickle.dumps(said)
+            return
+        half = len(tasks) // 2
+        halves = (tasks[:half], tasks[half:]) if half else ([[each]] for each in items)
+        for each in halves:
+            yield from _answers(spark, work, each, deadly)
+    else:
+        yield from ((row.position, row.is_error, row.answer) for row in answers)
 
 
 def _tasks(spark: SparkSession, items: int, fewest_items: int) -> int:
@@ -103,36 +131,41 @@ def _tasks(spark: SparkSession, items: int, fewest_items: int) -> int:
     return max(1, min(at_once * ROUNDS, max(at_once, items // fewest_items)))
 
 
-def _work(
-    properties: Mapping[str, str],
-    unit: Callable[[DirectoryNamespace, T], R],
-    tasks: Sequence[Sequence[tuple[int, T]]],
-    doing: str,
-    threads: int,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What an executor does with the numbers of tasks that it is given."""
+@dataclass(frozen=True)
+class _Work:
+    """What an executor does. Picklable."""
 
-    secrets = Settings.from_properties(properties).secrets
+    properties: Mapping[str, str]
+    unit: Callable[[DirectoryNamespace, Any], Any]
+    doing: str
+    threads: int
 
-    def guarded(catalog: DirectoryNamespace, item: T) -> tuple[bool, bytes]:
+    def of(
+        self, tasks: Sequence[_Task]
+    ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """A function of the numbers of tasks that an executor is given."""
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            catalog = opened(self.properties)
+            numbers = (each for batch in batches for each in batch.column(0).to_pylist())
+            for task in (tasks[number] for number in numbers):
+                with ThreadPoolExecutor(min(self.threads, len(task))) as pool:
+                    running = {pool.submit(self._answer, catalog, item): at for at, item in task}
+                    for done in as_completed(running):
+                        yield _row(running[done], *done.result())
+
+        return work
+
+    def _answer(self, catalog: DirectoryNamespace, item: Any) -> tuple[bool, bytes]:
         try:
-            return False, pickle.dumps(unit(catalog, item))
-        except Exception as error:  # of whatever kind: the others go on
-            ours = translate(error, doing, secrets)
+            return False, pickle.dumps(self.unit(catalog, item))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of Lance is no Exception, and the others go on
+            secrets = Settings.from_properties(self.properties).secrets
+            ours = translate(error, self.doing, secrets)
             log.warning("%s", ours)
             return True, pickle.dumps(str(ours))
-
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        catalog = opened(properties)
-        numbers = (each for batch in batches for each in batch.column(0).to_pylist())
-        for task in (tasks[number] for number in numbers):
-            with ThreadPoolExecutor(min(threads, len(task))) as pool:
-                running = {pool.submit(guarded, catalog, item): at for at, item in task}
-                for done in as_completed(running):
-                    is_error, answer = done.result()
-                    yield _row(running[done], is_error, answer)
-
-    return work
 
 
 def _row(position: int, is_error: bool, answer: bytes) -> pa.RecordBatch:

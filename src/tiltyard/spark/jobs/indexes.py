@@ -116,10 +116,9 @@ def run(
             raise
         except ConcurrentModificationError as overtaken:
             log.info("index of table %s: %s", row.table, overtaken)
-            row = replace(row, error=str(overtaken))
         except TiltyardError as error:
             return replace(row, error=str(error))
-    return row
+    return replace(row, error=f"others changed the table first, {TRIES} times in a row")
 
 
 def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:

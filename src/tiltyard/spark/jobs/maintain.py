@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
@@ -95,6 +97,8 @@ def run(
 ) -> list[Step]:
     """All steps, in their order. One that is switched off has no row."""
     tables = {each: policy.of(each) for each in catalog.choose_tables()}
+    for table in policy.tables.keys() - tables.keys():
+        log.warning("the policy names table %s, which is not there", names.display(table))
     made = _Round(spark, catalog, policy, tables, dry_run, progress)
     steps: dict[str, Callable[[], Step]] = {
         "recover": made.recover,
@@ -121,9 +125,9 @@ def _timed(name: str, step: Callable[[], Step]) -> Step:
     begun = time.monotonic()
     try:
         found = step()
-    except TiltyardError as error:
+    except (TiltyardError, PySparkException, Py4JError) as error:
         log.warning("%s: %s", name, error)
-        found = Step(name, failed=1, done="failed", errors=(str(error),))
+        found = Step(name, failed=1, done="failed", errors=(str(error).partition("\n")[0],))
     return replace(found, seconds=time.monotonic() - begun)
 
 

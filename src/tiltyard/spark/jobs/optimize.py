@@ -90,7 +90,8 @@ def run(
         planned = dict(zip(work, looked, strict=True))
     now, later = _divided(work, planned, max_bytes)
     unit = _Sweep(split_above)
-    rows = dict(zip(now, _fan_out(spark, catalog, now, unit, max_tasks, progress), strict=True))
+    swept = _fan_out(spark, catalog, now, unit, max_tasks, progress, planned)
+    rows = dict(zip(now, swept, strict=True))
     for table, row in rows.items():
         if row.skipped == TOO_BIG:
             rows[table] = compact(spark, catalog, table, row, now[table], max_tasks, progress)
@@ -143,7 +144,10 @@ def _fan_out(
     unit: _Look | _Sweep,
     max_tasks: int | None,
     progress: Progress | None,
+    planned: Mapping[TableId, Optimized] | None = None,
 ) -> list[Optimized]:
+    """The rows of all tables. Where it is known how much each has to do, tasks get equal shares."""
+    known = planned or {}
     return fanout.run(
         spark,
         catalog,
@@ -151,6 +155,7 @@ def _fan_out(
         list(work.items()),
         lambda item, error: Optimized(names.dotted(item[0]), error=error),
         doing="optimize a table",
+        weight=(lambda item: 1 + known[item[0]].bytes_rewritten) if known else None,
         max_tasks=max_tasks,
         progress=progress,
     )

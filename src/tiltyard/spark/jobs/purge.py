@@ -21,6 +21,7 @@ from tiltyard.errors import InternalError, TiltyardError, translate
 from tiltyard.lifecycle.purge import Claimed, Outcome, Purge, Receipt
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.namespace import DirectoryNamespace
+from tiltyard.settings import Settings
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.choosing import Name, parts_of
 from tiltyard.spark.jobs.fanout import Place
@@ -241,7 +242,9 @@ class _Purging:
             return self._steps.refused(claim.dropped, self._ours(error, "end", claim.dropped))
 
     def _ours(self, error: Exception, doing: str, dropped: Trashed) -> TiltyardError:
-        return translate(error, f"{doing} the purge of table {names.display(dropped.id)}")
+        secrets = Settings.from_properties(self._catalog.as_properties()).secrets
+        doing = f"{doing} the purge of table {names.display(dropped.id)}"
+        return translate(error, doing, secrets)
 
 
 def _weigh(catalog: DirectoryNamespace, dropped: Trashed) -> tuple[int, int]:

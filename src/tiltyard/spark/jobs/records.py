@@ -139,13 +139,9 @@ class Records:
 
     def _json(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         """Lines of JSON. A block with a bad line is halved until that line is found."""
-        backwards = {new: old for old, new in self._mapped.columns.items()}
-        schema = pa.schema(
-            [
-                pa.field(backwards.get(each.name, each.name), in_json(each.type))
-                for each in self._schema
-            ]
-        )
+        kinds = {each.name: in_json(each.type) for each in self._schema}
+        kinds |= {old: kinds[new] for old, new in self._renamed.items()}
+        schema = pa.schema(list(kinds.items()))
         for lines in blocks(file):
             yield from self._parsed(lines, schema, self._number)
             self._number += len(lines)
@@ -167,9 +163,18 @@ class Records:
             yield from self._parsed(lines[:middle], schema, first)
             yield from self._parsed(lines[middle:], schema, first + middle)
             return
+        for old, new in self._renamed.items():  # a record has the one or the other
+            both = pc.coalesce(parsed[new], parsed[old])
+            parsed = parsed.drop_columns([old, new]).append_column(new, both)
         for batch in parsed.to_batches():
             yield self._fitted(batch, number=first)
             first += batch.num_rows
+
+    @property
+    def _renamed(self) -> dict[str, str]:
+        """Columns that have another name in the table."""
+        known = set(self._schema.names)
+        return {old: new for old, new in self._mapped.columns.items() if new in known - {old}}
 
     # -- one batch
 
