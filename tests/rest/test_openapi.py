@@ -10,6 +10,7 @@ import lance_namespace as api
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -22,7 +23,7 @@ import tiltyard
 from tests.behaviours.calls import PEOPLE, ipc
 from tests.kit.rest import Street, street
 from tiltyard.rest.app import OPERATIONS, roles
-from tiltyard.rest.openapi import document
+from tiltyard.rest.openapi import ARROW_STREAM, document
 
 CHECKS = [
     not_a_server_error,
@@ -102,6 +103,12 @@ def _try(case: Any, address: str) -> None:
     case.call_and_validate(base_url=address, checks=CHECKS)
 
 
+@schemathesis.serializer(ARROW_STREAM)
+def _as_it_is(_: Any, value: bytes) -> bytes:
+    return value
+
+
+schemathesis.openapi.media_type(ARROW_STREAM, st.just(ipc(PEOPLE)) | st.binary(max_size=50))
 QUICK = schemathesis.openapi.from_dict(document(OPERATIONS))
 QUICK.config.phases.coverage.enabled = False
 THOROUGH = schemathesis.openapi.from_dict(document(OPERATIONS))
