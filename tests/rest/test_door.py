@@ -203,6 +203,11 @@ def test_a_change_leaves_a_line_with_who_what_and_how_it_ended(
         client.post("/v1/table/people/drop", headers=people.headers("writer"))
         client.post("/v1/table/people/drop", headers=people.headers("writer"))
         client.post("/v1/table/prod$people/drop", headers=people.headers("reader"))
+        client.post(
+            "/tiltyard/v1/optimize",
+            json={"tables": [["prod", "people"], ["test", "people"]]},
+            headers=people.headers("admin"),
+        )
         client.get(TABLES, headers=people.headers("reader"))
         events = client.get("/tiltyard/v1/events", headers=people.headers("admin")).json()
 
@@ -212,8 +217,9 @@ def test_a_change_leaves_a_line_with_who_what_and_how_it_ended(
         ("writer", "drop_table", "people", 200),
         ("writer", "drop_table", "people", 404),
         ("reader", "drop_table", "prod$people", 403),
+        ("admin", "optimize_all_tables", "prod.people, test.people", 200),
     ]
-    assert [each["outcome"] == "done" for each in lines] == [True, False, False]
+    assert [each["outcome"] == "done" for each in lines] == [True, False, False, True]
     assert [each["request_id"] for each in events] == [
         each["request_id"] for each in reversed(lines)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import lance_namespace as api
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -22,7 +25,8 @@ import tiltyard
 from tests.behaviours.calls import PEOPLE, ipc
 from tests.kit.rest import Street, street
 from tiltyard.rest.app import OPERATIONS, roles
-from tiltyard.rest.openapi import document
+from tiltyard.rest.openapi import ARROW_STREAM, document
+from tiltyard.rest.operation import Operation
 
 CHECKS = [
     not_a_server_error,
@@ -96,25 +100,45 @@ def stocked(served: Street, tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-def _try(case: Any, address: str) -> None:
-    if "id" in case.path_parameters and len(case.path_parameters["id"]) % 2:
-        case.path_parameters["id"] = ALIVE[len(str(case.body)) % 2]  # else none would ever exist
-    case.call_and_validate(base_url=address, checks=CHECKS)
+@schemathesis.serializer(ARROW_STREAM)
+def _as_it_is(_: Any, value: bytes) -> bytes:
+    return value
 
 
-QUICK = schemathesis.openapi.from_dict(document(OPERATIONS))
-QUICK.config.phases.coverage.enabled = False
-THOROUGH = schemathesis.openapi.from_dict(document(OPERATIONS))
+schemathesis.openapi.media_type(ARROW_STREAM, st.just(ipc(PEOPLE)) | st.binary(max_size=50))
 
 
-@QUICK.parametrize()
-@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_no_request_that_the_document_allows_breaks_the_server(case: Any, stocked: str) -> None:
-    _try(case, stocked)
+@functools.cache
+def _schema() -> Any:
+    return schemathesis.openapi.from_dict(document(OPERATIONS))
+
+
+def _ask_anything(row: Operation, address: str, examples: int, mode: GenerationMode) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(_schema()[row.path][row.method].as_strategy(generation_mode=mode))
+    def ask(case: Any) -> None:
+        if "id" in case.path_parameters and len(str(case.path_parameters["id"])) % 2:
+            case.path_parameters["id"] = ALIVE[len(str(case.body)) % 2]  # else none would exist
+        case.call_and_validate(base_url=address, checks=CHECKS)
+
+    ask()
+
+
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.key)
+def test_no_request_that_the_document_allows_breaks_the_server(
+    row: Operation, stocked: str
+) -> None:
+    _ask_anything(row, stocked, 3, GenerationMode.POSITIVE)
 
 
 @pytest.mark.slow
-@THOROUGH.parametrize()
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
-def test_nor_do_many_more_and_wrong_ones(case: Any, stocked: str) -> None:
-    _try(case, stocked)
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.key)
+def test_nor_do_many_nor_wrong_ones(row: Operation, mode: GenerationMode, stocked: str) -> None:
+    _ask_anything(row, stocked, 50, mode)

@@ -130,16 +130,3 @@ class Operation(ABC):
     @abstractmethod
     def encode(self, result: Any) -> Any:
         """The body of an answer."""
-
-
-def flag(name: str, text: str) -> bool:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    raise InvalidInputError(f"{name} is true or false, not {text!r}")
-
-
-def number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInputError(f"{name} is a whole number, not {text!r}") from None

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from tiltyard.access import Role
 from tiltyard.errors import InvalidInputError
-from tiltyard.rest import answers
-from tiltyard.rest.operation import DELIMITER, Asked, Body, Call, Desk, Operation, flag, number
+from tiltyard.rest import answers, query
+from tiltyard.rest.operation import DELIMITER, Asked, Body, Call, Desk, Operation
 from tiltyard.rest.spool import Outgoing
 
 
@@ -59,7 +59,7 @@ class ProtocolOperation(Operation):
         given: dict[str, Any] = {}
         for name in self.query:
             if name in asked.query:
-                given[name] = _QUERY.get(name, _text)(name, asked.query[name])
+                given[name] = query.read(name, asked.query[name])
         if self.name == "update_table_schema_metadata":
             given["metadata"] = asked.body
         elif self.body is Body.JSON:
@@ -119,8 +119,7 @@ class ProtocolOperation(Operation):
 
     def query_parameters(self) -> list[dict[str, Any]]:
         return [
-            {"name": each, "in": "query", "schema": _SCHEMAS.get(_QUERY.get(each), _TEXT)}
-            for each in self.query
+            {"name": each, "in": "query", "schema": query.schema_of(each)} for each in self.query
         ]
 
 
@@ -181,57 +180,6 @@ def _targets(request: Any) -> Iterator[Sequence[str]]:
                 yield part.id or ()
 
 
-def _mapping(name: str, values: Sequence[str]) -> Any:
-    try:
-        return json.loads(values[-1])
-    except ValueError:
-        raise InvalidInputError(f"{name} is a JSON object") from None
-
-
-def _text(_: str, values: Sequence[str]) -> Any:
-    return values[-1]
-
-
-def _flag(name: str, values: Sequence[str]) -> Any:
-    return flag(name, values[-1])
-
-
-def _number(name: str, values: Sequence[str]) -> Any:
-    return number(name, values[-1])
-
-
-def _list(_: str, values: Sequence[str]) -> Any:
-    return list(values)
-
-
-# How the values of a query are read; those that are not here are texts.
-_Reading = Callable[[str, Sequence[str]], Any]
-_QUERY: dict[str, _Reading] = {
-    "limit": _number,
-    "on": _list,
-    "properties": _mapping,
-    "storage_options": _mapping,
-    **dict.fromkeys(
-        (
-            "check_declared",
-            "descending",
-            "include_declared",
-            "load_detailed_metadata",
-            "use_index",
-            "when_matched_update_all",
-            "when_not_matched_by_source_delete",
-            "when_not_matched_insert_all",
-            "with_table_uri",
-        ),
-        _flag,
-    ),
-}
-_TEXT = {"type": "string"}
-_SCHEMAS: dict[_Reading | None, dict[str, Any]] = {
-    _flag: {"type": "boolean"},
-    _number: {"type": "integer"},
-    _list: {"type": "array", "items": _TEXT},
-}
 _PAGE = ("page_token", "limit")
 
 

@@ -16,6 +16,7 @@ from lance_namespace.errors import LanceNamespaceError
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tiltyard import names
 from tiltyard.access import Principal, Role, Sessions
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
@@ -59,6 +60,7 @@ class Service:
         operation: Operation | None = None
         problem: Exception | None = None
         path: Any = {}
+        scope["state"]["targets"] = []
         try:
             operation, path = self._routes.find(scope["method"], scope["raw_path"])
             scope["state"]["principal"].require(operation.needs)
@@ -73,7 +75,8 @@ class Service:
             refusal = answers.error(error, scope["path"])
             status = refusal.status_code
         if operation is not None and operation.changes:
-            self._note(scope, operation, path.get("id", ""), status, problem)
+            told = ", ".join(scope["state"]["targets"]) or path.get("id", "")
+            self._note(scope, operation, told, status, problem)
         if problem is not None:
             await incoming.discard()
             await refusal(scope, receive, send)
@@ -87,8 +90,8 @@ class Service:
     ) -> Any:
         data = await self._body(operation, scope, incoming)
         query = parse_query(scope["query_string"])
-        desk = self._desk(scope["state"]["principal"])
-        return await self._runner.call(_carry_out, operation, path, query, data, desk)
+        desk, targets = self._desk(scope["state"]["principal"]), scope["state"]["targets"]
+        return await self._runner.call(_carry_out, operation, path, query, data, desk, targets)
 
     async def _body(self, operation: Operation, scope: Scope, incoming: Incoming) -> Data:
         is_arrow = operation.body is Body.ARROW
@@ -133,11 +136,14 @@ class Service:
         )
 
 
-def _carry_out(operation: Operation, path: Any, query: Any, data: Data, desk: Desk) -> Any:
+def _carry_out(
+    operation: Operation, path: Any, query: Any, data: Data, desk: Desk, targets: list[str]
+) -> Any:
     body: Any = data
     if operation.body is Body.JSON:
         body = _parsed(data)
     call = operation.understand(Asked(path, query, body))
+    targets += [names.dotted(each) for each in call.targets if each]
     desk.principal.require(call.needs)
     for target in call.targets:
         desk.principal.require_sight(target)
