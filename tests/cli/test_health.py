@@ -35,9 +35,9 @@ def test_warnings_do_not_fail_and_errors_do(products: Tiltyard, tmp_path: Path) 
         "severity": "warning",
         "what": "auto cleanup",
         "where": "products",
-        "mend": "tiltyard repair products --no-auto-cleanup",
+        "mend": "tiltyard repair products --no-auto-cleanup --apply",
     }
-    assert products("repair", "products", "--no-auto-cleanup").status == 0
+    assert products("repair", "products", "--no-auto-cleanup", "--apply", "--yes").status == 0
     for each in (table / "_versions").glob("*.manifest"):
         each.write_bytes(b"broken")
     shown = products("doctor")
@@ -72,16 +72,29 @@ def test_what_can_not_be_understood_fails_in_part(tiltyard: Tiltyard, tmp_path: 
     assert tiltyard("doctor").status == 1
 
 
-def test_repair_wants_to_be_sure(tiltyard: Tiltyard, tmp_path: Path) -> None:
+def test_repair_shows_what_it_would_do_and_wants_to_be_sure(
+    tiltyard: Tiltyard, tmp_path: Path
+) -> None:
     tried = lake(tmp_path / "lake", manage=True, dir_listing_enabled=False)
     lance.write_dataset(MORE, tried.uri("a"), mode="append")
     manifest = ("--mode", "manifest")
-    refused = tiltyard("repair", "a", *manifest)
-    assert refused.status == 1
-    assert "adopt them or to discard them" in refused.err
-    assert tiltyard("repair", "a", "--adopt", *manifest).status == 2
-    assert tiltyard("repair", "a", "--adopt", "--discard", "--yes", *manifest).status == 2
-    adopted = tiltyard("repair", "a", "--adopt", "-o", "json", *manifest, "--yes")
+    for apply in ((), ("--apply", "--yes")):
+        refused = tiltyard("repair", "a", *apply, *manifest)
+        assert refused.status == 1
+        assert "adopt them or to discard them" in refused.err
+    for word in ("adopt", "discard"):
+        shown = tiltyard("repair", "a", f"--{word}", "-o", "json", *manifest)
+        assert json.loads(shown.out) == [
+            {"table": "a", "action": f"would {word}", "what": "version 2"}
+        ]
+    assert (
+        "Nothing was changed; --apply does it." in tiltyard("repair", "a", "--adopt", *manifest).err
+    )
+    assert tiltyard("repair", "a", "--adopt", "--apply", *manifest).status == 2
+    assert (
+        tiltyard("repair", "a", "--adopt", "--discard", "--apply", "--yes", *manifest).status == 2
+    )
+    adopted = tiltyard("repair", "a", "--adopt", "--apply", "--yes", "-o", "json", *manifest)
     assert json.loads(adopted.out) == [{"table": "a", "action": "adopted", "what": "version 2"}]
     assert tiltyard("repair", "a", *manifest).err == "Nothing to mend.\n"
 
@@ -98,9 +111,9 @@ def test_orphans_are_shown_and_removed_only_if_asked(products: Tiltyard, tmp_pat
         5,
         "found",
     )
-    assert products("orphans", "--remove").status == 2
+    assert products("orphans", "--apply").status == 2
     assert stray.exists()
-    (only,) = json.loads(products("orphans", "--remove", "--yes", "-o", "json").out)
+    (only,) = json.loads(products("orphans", "--apply", "--yes", "-o", "json").out)
     assert only["outcome"] == "removed"
     assert not stray.exists()
 
@@ -108,7 +121,7 @@ def test_orphans_are_shown_and_removed_only_if_asked(products: Tiltyard, tmp_pat
 def test_young_orphans_need_one_word_more(products: Tiltyard, tmp_path: Path) -> None:
     stray = tmp_path / "lake" / "products.lance" / "data" / "stray.lance"
     stray.write_bytes(b"12345")
-    young = ("orphans", "products", "--older-than", "0s", "--remove", "--yes")
+    young = ("orphans", "products", "--older-than", "0s", "--apply", "--yes")
     refused = products(*young)
     assert (refused.status, "--even-if-young" in refused.err) == (2, True)
     assert stray.exists()

@@ -150,7 +150,7 @@ def test_a_pin_that_a_crash_left(both: DirectoryNamespace, tmp_path: Path) -> No
     os.utime(pin, (time.time() - 8 * 86400,) * 2)
     (only,) = both.doctor()
     assert (only.what, only.where) == ("stale pin", f"__gc/people.lance/pins/{pin.name}")
-    assert only.mend == "tiltyard orphans --remove"
+    assert only.mend == "tiltyard orphans --apply"
     assert [each.kind.value for each in both.remove_orphans(both.find_orphans())] == ["pin"]
     assert found(both) == []
     assert both.cleanup_table(["people"], policy).versions_kept == 1

@@ -24,6 +24,7 @@ from tiltyard.cli import (
     maintenance,
     migrate,
     ns,
+    repair,
     serve,
     sql,
     table,
@@ -62,7 +63,7 @@ app.add_typer(serve.app, name="keys")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
-verb(app, "repair")(health.repair)
+verb(app, "repair")(repair.repair)
 verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)

@@ -1,4 +1,4 @@
-"""`tiltyard recover`, `repair`, `orphans` and `doctor`: looking after a catalog."""
+"""`tiltyard recover`, `orphans` and `doctor`: looking after a catalog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiltyard import words
 from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
@@ -61,67 +61,6 @@ def recover(
         raise typer.Exit(Exit.PARTLY)
 
 
-# -- repair
-
-_REPAIRED = [Field("table"), Field("action"), Field("what")]
-
-
-def repair(
-    call: Call,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table's id.")],
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Versions that others wrote past the catalog count.")
-    ] = False,
-    discard: Annotated[
-        bool, typer.Option("--discard", help="They do not; their numbers are taken.")
-    ] = False,
-    branches: Annotated[
-        bool, typer.Option("--branches", help="Remove branches that the catalog does not know.")
-    ] = False,
-    scrub: Annotated[
-        bool, typer.Option("--scrub", help="Delete versions behind the boundary.")
-    ] = False,
-    auto_cleanup: Annotated[
-        bool,
-        typer.Option("--no-auto-cleanup", help="Lance no longer deletes versions on its own."),
-    ] = False,
-    yes: Yes = False,
-) -> None:
-    """Mend what the doctor has found of one table.
-
-    Without an option: versions of a managed table that others wrote past the catalog are taken in,
-    if they leave every row as it was. What changes rows or removes something is asked for.
-    """
-    identifier = identifiers.parse(table)
-    shown = identifiers.shown(identifier)
-    if adopt and discard:
-        raise UsageError("versions can't be adopted and discarded both")
-    rows: list[dict[str, Any]] = []
-
-    def did(action: str, what: str) -> None:
-        rows.append({"table": shown, "action": action, "what": what})
-
-    if branches:
-        confirm(call, "remove unknown branches of table", shown, yes=yes)
-        for each in call.catalog.reconcile_orphaned_branches(identifier):
-            did("removed" if each.removed else "kept", f"branch {each.branch}")
-    if scrub:
-        for version in call.catalog.scrub_versions(identifier):
-            did("deleted", f"version {version}")
-    if auto_cleanup:
-        for key in call.catalog.stop_auto_cleanup(identifier):
-            did("removed", f"setting {key}")
-    if adopt or discard or not (branches or scrub or auto_cleanup):
-        if adopt or discard:
-            verb = "adopt" if adopt else "discard"
-            confirm(call, f"{verb} what others wrote past the catalog to table", shown, yes=yes)
-        repaired = call.catalog.repair_table(identifier, adopt=adopt, discard=discard)
-        for version in repaired.versions:
-            did(repaired.action.value, f"version {version}")
-    said = f"Mended {words.counted(len(rows), 'thing')}." if rows else "Nothing to mend."
-    call.out.summary(said, _REPAIRED, rows, rows)
-
-
 # -- orphans
 
 _ORPHAN = [
@@ -144,14 +83,14 @@ def orphans(
         str | None,
         typer.Option("--older-than", metavar="TIME", help="Only what is older; 7d if not said."),
     ] = None,
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Delete. Without it you only see what would go.")
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
     ] = False,
     even_if_young: Annotated[
         bool,
         typer.Option(
             "--even-if-young",
-            help="With --remove: also below 7d. Only if nobody writes to the catalog.",
+            help="With --apply: also below 7d. Only if nobody writes to the catalog.",
         ),
     ] = False,
     adopt: Annotated[
@@ -160,11 +99,10 @@ def orphans(
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Show what nothing refers to, and remove it.
+    """Remove what nothing refers to; a dry run without --apply.
 
-    Files, directories, notes of writes that are over. Nothing is deleted unless you say --remove,
-    and then what refers to files is read once more. Tables without a name are only shown; --adopt
-    puts one into the trash.
+    Files, directories, notes of writes that are over. Before anything is deleted, what refers to
+    files is read once more. Tables without a name are only shown; --adopt puts one into the trash.
     """
     if adopt is not None:
         _adopt(call, adopt, yes=yes)
@@ -174,16 +112,16 @@ def orphans(
     found = list(call.catalog.find_orphans(wanted, older_than=floor))
     gone: set[str] = set()
     removable = [each for each in found if each.kind.is_removable]
-    if remove and removable:
+    if apply and removable:
         confirm_all(call, "delete for good", [each.path for each in removable], yes=yes)
         removed = call.catalog.remove_orphans(
             removable, older_than=floor, even_if_young=even_if_young
         )
         gone = {each.path for each in removed}
-    rows = [_orphan_row(each, gone, remove=remove) for each in found]
+    rows = [_orphan_row(each, gone, apply=apply) for each in found]
     size = words.size(sum(each.bytes for each in found))
     said = f"{words.counted(len(found), 'orphan')}, {size}" if found else "No orphans"
-    told = f"; removed {words.number(len(gone))}." if remove else "."
+    told = f"; removed {words.number(len(gone))}." if apply else "."
     call.out.summary(said + told, _ORPHAN, rows, rows)
 
 
@@ -195,8 +133,8 @@ def _adopt(call: Call, directory: str, *, yes: bool) -> None:
     )
 
 
-def _orphan_row(orphan: Orphan, gone: set[str], *, remove: bool) -> dict[str, Any]:
-    outcome = "removed" if orphan.path in gone else "kept" if remove else "found"
+def _orphan_row(orphan: Orphan, gone: set[str], *, apply: bool) -> dict[str, Any]:
+    outcome = "removed" if orphan.path in gone else "kept" if apply else "found"
     return {
         "path": orphan.path,
         "kind": orphan.kind.value,

@@ -69,7 +69,7 @@ class Checkup:
                 "orphaned branch",
                 f"{shown}@{name}",
                 "Lance has this branch, and the catalog's list does not",
-                f"tiltyard repair {shown} --branches",
+                f"tiltyard repair {shown} --branches --apply",
             )
         stale = self._versions.stale(table)
         if stale:
@@ -77,7 +77,7 @@ class Checkup:
                 "stale versions",
                 shown,
                 f"{len(stale)} versions were written behind the boundary and count for nothing",
-                f"tiltyard repair {shown} --scrub",
+                f"tiltyard repair {shown} --scrub --apply",
             )
 
     def _drift(self, table: Table, shown: str) -> Iterator[Finding]:
@@ -87,10 +87,13 @@ class Checkup:
             return
         if drift.is_benign:
             yield info(
-                "drift", shown, f"{drift.summary}; no row differs", f"tiltyard repair {shown}"
+                "drift",
+                shown,
+                f"{drift.summary}; no row differs",
+                f"tiltyard repair {shown} --apply",
             )
             return
-        mend = f"tiltyard repair {shown} --adopt or --discard"
+        mend = f"tiltyard repair {shown} --adopt or --discard, and --apply"
         yield error("drift", shown, f"{drift.summary}, and readers do not see them", mend)
 
     def _settings(self, dataset: lance.LanceDataset, shown: str) -> Iterator[Finding]:
@@ -100,7 +103,7 @@ class Checkup:
                 "auto cleanup",
                 shown,
                 f"Lance deletes its versions behind the catalog's back: {', '.join(found)}",
-                f"tiltyard repair {shown} --no-auto-cleanup",
+                f"tiltyard repair {shown} --no-auto-cleanup --apply",
             )
 
     def _shape(self, dataset: lance.LanceDataset, versions: int, shown: str) -> Iterator[Finding]:

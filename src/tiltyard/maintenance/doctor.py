@@ -35,7 +35,7 @@ LOOKING_THREADS = 8
 STALE_MS = FLOOR_MS
 
 RECOVER, MIGRATE, PURGE = "tiltyard recover", "tiltyard migrate", "tiltyard trash purge --apply"
-ORPHANS = "tiltyard orphans --remove"
+ORPHANS = "tiltyard orphans --apply"
 
 Progress = Callable[[int, int], None]
 

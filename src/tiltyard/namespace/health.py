@@ -11,7 +11,7 @@ from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.branches import RemovedBranch
 from tiltyard.maintenance.checkup import AUTO_CLEANUP
 from tiltyard.maintenance.doctor import Progress
-from tiltyard.maintenance.drift import Drift, Drifts, Repaired
+from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
 from tiltyard.maintenance.findings import Finding
 from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
 from tiltyard.maintenance.orphans import Orphans
@@ -55,9 +55,14 @@ class HealthOperations(Rooms):
 
     @says("repair table")
     def repair_table(
-        self, id: Sequence[str], *, adopt: bool = False, discard: bool = False
+        self,
+        id: Sequence[str],
+        *,
+        adopt: bool = False,
+        discard: bool = False,
+        dry_run: bool = False,
     ) -> Repaired:
-        """Mend the drift of a managed table.
+        """Mend the drift of a managed table, or only tell what would be done.
 
         Versions that leave every row as it was are taken in. Any others need to be told: `adopt`
         makes them count, `discard` puts a version on top that has what the table had before.
@@ -65,18 +70,15 @@ class HealthOperations(Rooms):
         if adopt and discard:
             raise InvalidInputError("versions can't be adopted and discarded both")
         table, drifts = self._managed_table(id)
+        if dry_run:
+            return _would_mend(drifts.of(table), adopt=adopt, discard=discard)
         self._before_write([table.id])
         if adopt:
             return drifts.adopt(table)
         if discard:
             return drifts.discard(table)
         repaired = drifts.reconcile(table)
-        drift = drifts.of(table)
-        if drift:
-            raise InvalidTableStateError(
-                f"{drift.summary} of table {names.display(table.id)}",
-                hint="say whether to adopt them or to discard them",
-            )
+        _require_none(drifts.of(table))
         return repaired
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
@@ -105,14 +107,19 @@ class HealthOperations(Rooms):
         return self._branches.reconcile(table, self._open(table), dry_run=dry_run)
 
     @says("delete stale versions of table")
-    def scrub_versions(self, id: Sequence[str]) -> list[int]:
+    def scrub_versions(self, id: Sequence[str], *, dry_run: bool = False) -> list[int]:
         """Delete versions that a stale writer left behind the boundary; they count for nothing."""
-        return list(self._versions.scrub(names.parse_table_id(id)))
+        identifier = names.parse_table_id(id)
+        if dry_run:
+            return list(self._versions.stale(self._catalog.find(identifier)))
+        return list(self._versions.scrub(identifier))
 
     @says("stop the automatic clean-up of table")
-    def stop_auto_cleanup(self, id: Sequence[str]) -> list[str]:
+    def stop_auto_cleanup(self, id: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Take away the settings by which Lance deletes versions on its own. One commit."""
         table = self._catalog.find(names.parse_table_id(id))
+        if dry_run:
+            return [key for key in self._open(table).config() if key.startswith(AUTO_CLEANUP)]
         with self._changing(table) as dataset:
             found = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
             if found:
@@ -192,3 +199,21 @@ def _ms(value: Duration, name: str) -> int:
     if seconds is None:
         raise InvalidInputError(f"{name} takes a time, not 'never'")
     return round(seconds * 1000)
+
+
+def _would_mend(drift: Drift, *, adopt: bool, discard: bool) -> Repaired:
+    if not (adopt or discard or drift.is_benign):
+        _require_none(drift)
+    versions = tuple(each.version for each in drift.foreign)
+    if not versions:
+        return Repaired(drift.id, Mending.NOTHING)
+    return Repaired(drift.id, Mending.DISCARDED if discard else Mending.ADOPTED, versions)
+
+
+def _require_none(drift: Drift) -> None:
+    """Whether versions count that change rows, somebody has to decide."""
+    if drift:
+        raise InvalidTableStateError(
+            f"{drift.summary} of table {names.display(drift.id)}",
+            hint="say whether to adopt them or to discard them",
+        )
