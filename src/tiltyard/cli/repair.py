@@ -43,7 +43,7 @@ def repair(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
 ) -> None:
-    """Mend what the doctor found of a table; a dry run without --apply.
+    """Mend what the doctor found; a dry run without --apply.
 
     Without another option: versions of a managed table that others wrote past the catalog are taken
     in, if they leave every row as it was. On a terminal you are asked to type the table's name.
