@@ -47,7 +47,7 @@ class Sizes:
     """How many small tables, how many rows each fragment of the big one, how many rounds."""
 
     tables: int = 500
-    big_rows: int = 50_000
+    big_rows: int = 200_000
     rounds: int = ROUNDS
 
     @property

@@ -21,6 +21,8 @@ from tiltyard.spark.jobs import build_index, cleanup, maintain, optimize, purge
 FEW, MANY = 16, 300
 POLICY = CleanupPolicy(keep_versions=3, min_age=0, allow_young=True)
 Told = Callable[[int, int], None]
+# Progress moves with the tasks that are done, and who kills an executor waits for it to move.
+TASKS = 16
 
 
 @pytest.fixture
@@ -37,7 +39,10 @@ def many(tmp_path: Path) -> Zoo:
 
 
 def _optimize(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
-    first = {row.table: row for row in optimize(made.catalog, spark, progress=told).collect()}
+    first = {
+        row.table: row
+        for row in optimize(made.catalog, spark, progress=told, max_tasks=TASKS).collect()
+    }
     again = optimize(made.catalog, spark).collect()
 
     assert first.keys() == made.every
@@ -87,7 +92,9 @@ def _cleanup(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
 def _cleaned(
     spark: SparkSession, made: Zoo, *, dry_run: bool = False, told: Told | None = None
 ) -> list[Row]:
-    return cleanup(made.catalog, spark, policy=POLICY, dry_run=dry_run, progress=told).collect()
+    return cleanup(
+        made.catalog, spark, policy=POLICY, dry_run=dry_run, max_tasks=TASKS, progress=told
+    ).collect()
 
 
 def test_every_table_that_can_be_is_cleaned_up(spark: SparkSession, few: Zoo) -> None:
@@ -117,7 +124,7 @@ def _purge(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
     sizes = {each.id: each.bytes for each in made.catalog.list_trash(with_bytes=True)}
 
     planned = purge(made.catalog, spark, dry_run=True).collect()
-    rows = purge(made.catalog, spark, progress=told).collect()
+    rows = purge(made.catalog, spark, max_tasks=TASKS, progress=told).collect()
 
     assert {row.table for row in planned} == {row.table for row in rows} == set(going[1:])
     assert {row.outcome for row in planned} == {"planned"}
@@ -164,6 +171,7 @@ def _maintain(spark: SparkSession, made: Zoo, told: Callable[..., None] | None =
         "defaults": {"cleanup": {"retain_last": 3, "min_age": 0, "allow_young": True}},
         "tables": {indexed: {"indexes": [{"column": "id", "type": "BTREE"}]}},
         "orphans": {"older_than": "7d"},
+        "limits": {"max_tasks": TASKS},
     }
     dropped = next(name for name in made.healthy if name.startswith("prod.one"))
     drop(made.catalog, *names.parse_dotted(dropped), ttl=0)

@@ -38,12 +38,12 @@ _Task = Sequence[tuple[int, Any]]
 _Answer = tuple[int, bool, bytes]
 Place = DirectoryNamespace | Mapping[str, Any] | str | os.PathLike[str]
 
-# Units mostly wait for the store, and Lance brings threads of its own.
-THREADS = 4
+# As many as a pool of threads in one process has: units mostly wait for the store.
+THREADS = 8
 # More tasks than cores, so that a core that is done early finds another.
 ROUNDS = 4
-# A task costs some hundredths of a second, so one with fewer items does not pay.
-FEWEST_ITEMS = 8
+# But a task costs as much as some items, so there are more only if each has so many.
+FEWEST_ITEMS = 128
 
 # How many items may kill whoever works on them before it is taken for the cluster's fault.
 MOST_DEADLY = 8
@@ -128,7 +128,7 @@ def _answers(
 
 def _tasks(spark: SparkSession, items: int, fewest_items: int) -> int:
     at_once = cores(spark) or os.cpu_count() or 1
-    return max(1, min(at_once * ROUNDS, max(at_once, items // fewest_items)))
+    return at_once * max(1, min(ROUNDS, items // (at_once * fewest_items)))
 
 
 @dataclass(frozen=True)
