@@ -42,7 +42,8 @@ dot itself goes in double quotes: 'prod."v1.2"'; a double quote inside them is w
 
 EPILOG = (
     "The options above may also follow the verb. "
-    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 failed in part, 4 not found, 5 conflict."
+    "Exit status: 0 done, 1 failed, 2 wrong usage, 3 failed in part, 4 not found, 5 conflict, "
+    "130 stopped by hand."
 )
 
 app = typer.Typer(
