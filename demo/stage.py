@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -82,7 +81,7 @@ class Stage:
 
     def shell(self, *arguments: str) -> None:
         """Show a tiltyard command and run it."""
-        self._code("$ tiltyard " + shlex.join(arguments))
+        self._code("$ tiltyard " + " ".join(map(_typed, arguments)))
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             status = tiltyard(arguments)
@@ -103,7 +102,7 @@ class Stage:
 
         What they say is shown in the order of the commands; their exit statuses are returned.
         """
-        self._code(*(f"$ tiltyard {shlex.join(each)} &" for each in commands))
+        self._code(*(f"$ tiltyard {' '.join(map(_typed, each))} &" for each in commands))
         racers = [self._racers.pop() for _ in commands]
         for racer in racers:
             assert racer.stdout is not None
@@ -140,6 +139,11 @@ class Stage:
         self._console.print()
         for line in lines:
             self._console.print(Text("  " + line.rstrip(), style=style), soft_wrap=True)
+
+
+def _typed(argument: str) -> str:
+    """As one would type it in a shell."""
+    return f'"{argument}"' if set(argument) & set(" *'<>") else argument
 
 
 def _racer() -> subprocess.Popen[str]:

@@ -45,6 +45,12 @@ def azurite() -> Iterator[AzureServer]:
         yield server
 
 
+@pytest.fixture
+def door() -> str:
+    """How a client reaches its catalog: by itself. The behaviours try the server, too."""
+    return "direct"
+
+
 @contextmanager
 def _started(
     start: Callable[[], AbstractContextManager[S]], *, required: bool = True

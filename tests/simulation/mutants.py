@@ -26,11 +26,10 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import TableAlreadyExistsError
-from tiltyard.lifecycle import rows as row_edits
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.moves import Moves
-from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.purge import Claimed, Purge
 from tiltyard.lifecycle.revival import Revival, Seen
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
@@ -271,12 +270,8 @@ class StagesAgain(PlainFiles):
 class PurgesWithoutClaim(Purge):
     """Rule: a row is marked as being purged before anything is deleted."""
 
-    def _purge_row(self, dropped: Trashed, progress: Progress | None) -> tuple[bool, int, int]:
-        assert self._manifest is not None
-        keys = [each.key for each in self._store.walk(dropped.location)]
-        self._store.delete_many(keys)
-        self._manifest.submit(row_edits.finish(dropped.id, dropped.generation))
-        return True, len(keys), 0
+    def claim(self, dropped: Trashed) -> Claimed:
+        return Claimed(dropped, None)
 
 
 _DROPPED = ("create", "drop")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -38,9 +39,15 @@ def add_to(app: typer.Typer) -> None:
 
 # -- ingest
 
+
+def _from_here(path: str) -> str:
+    """A path as one would type it."""
+    return path.removeprefix(f"{Path.cwd()}/")
+
+
 _INGESTED = [
     Field("table"),
-    Field("source"),
+    Field("source", _from_here),
     Field("action"),
     Field("rows", words.number, right=True),
     Field("rejected", words.number, right=True),

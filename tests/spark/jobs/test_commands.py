@@ -96,7 +96,7 @@ REFUSED = {
 def test_bad_input_is_refused_before_spark_starts(tmp_path: Path) -> None:
     script = (
         "import json, sys; from tiltyard.cli import main; "
-        "every = json.loads(sys.argv[1]); print([main(each) for each in every]); "
+        "every = json.loads(sys.argv[1]); print([int(main(each)) for each in every]); "
         "from pyspark import SparkContext; assert SparkContext._active_spark_context is None"
     )
     every = [["--root", str(tmp_path), "jobs", *each] for each in REFUSED]
