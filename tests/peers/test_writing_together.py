@@ -1,5 +1,8 @@
 """Four processes of ours and four of pylance change one catalog at once: what was acknowledged is
-there. pylance gives up after twenty lost races; ours has to get through."""
+there. pylance gives up after twenty lost races; ours has to get through.
+
+The catalog is made before: pylance's clients that find none write an empty one each, whatever has
+come since."""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import lance
 import lance_namespace as api
 import pytest
 
-from tests.behaviours.calls import namespaces, tables
+from tests.behaviours.calls import make_namespace, namespaces, tables
 from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import Mode, with_manifest
 from tests.behaviours.places import Place
@@ -25,6 +28,11 @@ on_s3 = pytest.mark.parametrize("place", ["s3"], indirect=True)
 def eight() -> Iterator[Crowd]:
     with crowd(4) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def _made(reopen: Reopen) -> None:
+    make_namespace(reopen(), "first")
 
 
 def _object_ids(place: Place) -> list[str]:
