@@ -161,8 +161,9 @@ class FaultyStore:
     def walk(self, prefix: str) -> Iterator[Entry]:
         yield from self._ask("walk", [prefix], lambda: self.inner.walk(prefix))
 
-    def put_new(self, key: str, body: bytes) -> Tag:
-        return self._ask("put_new", [key], lambda: self.inner.put_new(key, body))
+    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        put = partial(self.inner.put_new, key, body, durable=durable)
+        return self._ask("put_new", [key], put)
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:
         return self._ask("replace", [key], lambda: self.inner.replace(key, body, tag))

@@ -113,10 +113,11 @@ class Store(Protocol):
     def walk(self, prefix: str) -> Iterator[Entry]:
         """Every object below `prefix`, at any depth, lazily. One request per 1,000 objects."""
 
-    def put_new(self, key: str, body: bytes) -> Tag:
+    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
         """Create an object if no other has this key, atomically. One request.
 
-        AlreadyThere, Ambiguous.
+        `durable=False` is for what lasts no longer than other files anyway. AlreadyThere,
+        Ambiguous.
         """
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

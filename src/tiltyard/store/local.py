@@ -139,9 +139,9 @@ class LocalStore:
         for directory in listing.directories:
             yield from self.walk(f"{prefix}/{directory}" if prefix else directory)
 
-    def put_new(self, key: str, body: bytes) -> Tag:
-        with self._written(key, body) as temporary:
-            self._into_place(os.link, temporary, key)
+    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+        with self._written(key, body, durable=durable) as temporary:
+            self._into_place(os.link, temporary, key, durable=durable)
         return _tag(body)
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

@@ -20,7 +20,9 @@ from tiltyard.store.retry import Retry
 PROBES = "__probe"
 
 
-def put_new(store: Store, key: str, body: bytes, retry: Retry | None = None) -> Tag:
+def put_new(
+    store: Store, key: str, body: bytes, retry: Retry | None = None, *, durable: bool = True
+) -> Tag:
     """Create an object whose body only we can have made. AlreadyThere if another was first.
 
     One request; two when the name is taken or the answer is lost.
@@ -29,7 +31,7 @@ def put_new(store: Store, key: str, body: bytes, retry: Retry | None = None) -> 
     doubtful = False
     for attempt in range(retry.attempts):
         try:
-            return store.put_new(key, body)
+            return store.put_new(key, body, durable=durable)
         except (AlreadyThere, Ambiguous) as outcome:
             doubtful = doubtful or isinstance(outcome, Ambiguous)
         found = _read(store, key)

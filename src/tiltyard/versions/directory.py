@@ -78,7 +78,9 @@ class DirectoryVersions(Collecting):
             raise
         with self._keeping(boundary, location, restored_by(body)):
             try:
-                settle.put_new(self._store, key, body)
+                # It lasts as long as Lance's own files do, to which it refers: those are not
+                # flushed one by one either.
+                settle.put_new(self._store, key, body, durable=False)
             except AlreadyThere as taken:
                 raise ConcurrentModificationError(
                     f"version {new.version} of table {names.display(new.table)} is another's",
