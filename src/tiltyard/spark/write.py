@@ -63,7 +63,7 @@ _MODES = {
 }
 
 # Spark sends batches of ten thousand rows unless told otherwise, and each costs Lance some time.
-ROWS_PER_BATCH = 32 * 1024
+ROWS_PER_BATCH = 64 * 1024
 # The bytes of a decimal.
 WIDEST = 16
 # A batch of wide rows is large enough as it comes.
