@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+import pyarrow as pa
 from starlette.types import Message, Receive
 
 from tiltyard.errors import InvalidInputError
@@ -23,7 +24,7 @@ from tiltyard.rest.settings import MEBIBYTE, ServerSettings
 PIECE = MEBIBYTE
 DISCARD_SECONDS = 10.0
 
-Data = bytes | bytearray | mmap.mmap
+Data = bytes | bytearray | memoryview | mmap.mmap
 
 
 class ClientGone(Exception):
@@ -48,16 +49,28 @@ class Incoming:
 
     async def read(self, limit: int, announced: bytes | None) -> Data:
         """The whole body. Refused if it is larger than the limit, or comes too slowly."""
-        if announced is not None and announced.isdigit() and int(announced) > limit:
+        expected = int(announced) if announced is not None and announced.isdigit() else 0
+        if expected > limit:
             raise _too_large(limit)
         try:
             async with asyncio.timeout(self._settings.body_seconds):
-                return await self._read(limit)
+                return await self._read(limit, expected)
         except TimeoutError as error:
             self._is_over = True  # what may still come is not waited for
             raise Refused(408, "the body comes too slowly", {"Connection": "close"}) from error
 
-    async def _read(self, limit: int) -> Data:
+    async def _read(self, limit: int, expected: int) -> Data:
+        """Into memory of the right size, if it was announced and may stay there."""
+        if not 0 < expected <= self._settings.spool_bytes:
+            return await self._collect(limit)
+        kept, size = memoryview(pa.allocate_buffer(expected)).cast("B"), 0
+        while not self._is_over:
+            piece = await self._next()
+            kept[size : size + len(piece)] = piece
+            size += len(piece)
+        return kept[:size]
+
+    async def _collect(self, limit: int) -> Data:
         kept, file, size = bytearray(), None, 0
         while not self._is_over:
             piece = await self._next()
