@@ -1,28 +1,35 @@
-"""One of the two servers of `benchmarks.rest`, until its input is closed. Prints its address."""
+"""One of the two servers of `benchmarks.rest`, until it is ended. Prints its address."""
 
 from __future__ import annotations
 
+import signal
+import socket
 import sys
 
 from lance.namespace import RestAdapter
 
 import tiltyard
 from benchmarks._catalogs import V2
-from tests.kit.rest import serving
+from tiltyard.rest.app import create_app
+from tiltyard.rest.server import serve
+from tiltyard.rest.settings import ServerSettings
 
 
 def main(which: str, root: str) -> None:
     if which == "ours":
-        with serving(tiltyard.connect(root, **V2)) as address:
-            _until_told(address)
+        settings = ServerSettings()
+        app = create_app(tiltyard.connect(root, **V2), settings)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            _tell(listener.getsockname()[1])
+            serve(app, settings, sockets=[listener])
     else:
         with RestAdapter("dir", {"root": root, **V2}, port=0) as adapter:
-            _until_told(f"http://127.0.0.1:{adapter.port}")
+            _tell(adapter.port)
+            signal.pause()
 
 
-def _until_told(address: str) -> None:
-    print(address, flush=True)
-    sys.stdin.read()
+def _tell(port: int) -> None:
+    print(f"http://127.0.0.1:{port}", flush=True)
 
 
 if __name__ == "__main__":

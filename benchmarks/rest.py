@@ -1,7 +1,8 @@
 """The REST server against pylance's RestAdapter: the same catalog, the same client.
 
 Each server is a process of its own, over one catalog in manifest mode. The client is pylance's
-RestNamespace, one per connection, each in a thread. Both servers are asked in turns.
+RestNamespace, one per connection, each in a thread. Both servers are asked in turns. What counts
+are requests that were answered with success: an error is no answer, however soon it comes.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import lance_namespace as api
 import numpy as np
@@ -22,7 +24,7 @@ from lance.namespace import RestNamespace
 
 import tiltyard
 from benchmarks._catalogs import V2
-from benchmarks.measure import Contest, contest, quick_from, show_contests
+from benchmarks.measure import Contest, Count, contest, quick_from, show_contests, show_counts
 
 TABLES = 1_000
 CONNECTIONS = (1, 8, 32)
@@ -43,15 +45,17 @@ def main(*, quick: bool = False) -> int:
         _fill(root, 100 if quick else TABLES)
         with _server("ours", root) as ours, _server("theirs", root) as theirs:
             connections = CONNECTIONS[:2] if quick else CONNECTIONS
-            contests = [
+            told = [
                 _contest(what, many, ours, theirs, quick=quick)
                 for what in CALLS
                 for many in connections
             ]
-            behind = show_contests("requests over HTTP", contests)
+            contests, failures = zip(*told, strict=True)
+            behind = show_contests("requests over HTTP, each until all had success", contests)
             for many in connections:
                 _alone(LARGE, many, ours, theirs)
-            return behind + _crowd(ours, 16 if quick else CROWD)
+            crowd = _crowd(16 if quick else CROWD, ours, theirs)
+            return behind + show_counts("requests that failed", [*failures, *crowd])
 
 
 def _fill(root: str, tables: int) -> None:
@@ -101,77 +105,86 @@ _WORK: dict[str, Work] = {
 }
 
 
-def _contest(what: str, many: int, ours: str, theirs: str, *, quick: bool) -> Contest:
+def _contest(what: str, many: int, ours: str, theirs: str, *, quick: bool) -> tuple[Contest, Count]:
+    """How long both take, and how many of their answers were errors."""
     calls = 1 if quick else CALLS[what]
+    shown = f"{what}, {many} connection{'s' if many > 1 else ''}"
     with ThreadPoolExecutor(many) as pool:
-        our_clients = [RestNamespace(uri=ours) for _ in range(many)]
-        their_clients = [RestNamespace(uri=theirs) for _ in range(many)]
-        shown = f"{what}, {many} connection{'s' if many > 1 else ''}"
-        return contest(
+        our_side, their_side = (_Side(pool, address, many) for address in (ours, theirs))
+        times = contest(
             shown,
-            lambda: _all_at_once(pool, _WORK[what], our_clients, calls),
-            lambda: _all_at_once(pool, _WORK[what], their_clients, calls, lenient=True),
+            lambda: our_side.ask(_WORK[what], calls),
+            lambda: their_side.ask(_WORK[what], calls),
             goal=GOALS[many],
         )
+    shown += f", of {our_side.asked:,}"
+    return (
+        replace(
+            times, ours=times.ours / our_side.success, theirs=times.theirs / their_side.success
+        ),
+        Count(shown, our_side.failed, their_side.failed, goal=0),
+    )
 
 
-def _all_at_once(
-    pool: ThreadPoolExecutor,
-    work: Work,
-    clients: Sequence[RestNamespace],
-    calls: int,
-    *,
-    lenient: bool = False,
-) -> None:
-    """Each client makes its calls, all at once. The peer may fail: it still took its time."""
+class _Side:
+    """The clients of one server, and what became of their requests."""
 
-    def one(number: int) -> None:
-        for _ in range(calls):
-            try:
-                work(clients[number], number)
-            except api.LanceNamespaceError:
-                if not lenient:
-                    raise
+    def __init__(self, pool: ThreadPoolExecutor, address: str, many: int) -> None:
+        self._pool = pool
+        self._clients = [RestNamespace(uri=address) for _ in range(many)]
+        self.asked = 0
+        self.failed = 0
 
-    list(pool.map(one, range(len(clients))))
+    @property
+    def success(self) -> float:
+        """The share of requests that had success; nearly none if all failed."""
+        return max(self.asked - self.failed, 1e-9) / self.asked
+
+    def ask(self, work: Work, calls: int) -> None:
+        """Each client makes its calls, all at once."""
+
+        def one(number: int) -> int:
+            return sum(_fails(work, self._clients[number], number) for _ in range(calls))
+
+        many = len(self._clients)
+        self.failed += sum(self._pool.map(one, range(many)))
+        self.asked += many * calls
+
+
+def _fails(work: Work, client: RestNamespace, number: int) -> bool:
+    try:
+        work(client, number)
+    except api.LanceNamespaceError:
+        return True
+    return False
 
 
 def _alone(what: str, many: int, ours: str, theirs: str) -> None:
     """What only we can do: how long it takes, and what the peer says to it."""
-    clients = [RestNamespace(uri=ours) for _ in range(many)]
     with ThreadPoolExecutor(many) as pool:
+        side = _Side(pool, ours, many)
         began = time.perf_counter()
-        _all_at_once(pool, _WORK[what], clients, 1)
+        side.ask(_WORK[what], 1)
         seconds = time.perf_counter() - began
-    try:
-        _WORK[what](RestNamespace(uri=theirs), 0)
-        answer = "takes it"
-    except api.LanceNamespaceError:  # it answers 413 and closes the connection, or only closes it
-        answer = "refuses it"
-    print(f"{what}, {many} at once: {seconds * 1000:,.0f} ms; the peer {answer}")
-
-
-def _crowd(address: str, many: int) -> int:
-    """All kinds of requests of many connections at once; returns how many failed."""
-    clients = [RestNamespace(uri=address) for _ in range(many)]
-    works = [_WORK[what] for what in (*list(CALLS)[:3], LARGE)]
-
-    def one(number: int) -> int:
-        try:
-            for work in works:
-                work(clients[number], number)
-        except api.LanceNamespaceError as error:
-            print(f"connection {number}: {error}")
-            return 1
-        return 0
-
-    with ThreadPoolExecutor(many) as pool:
-        failed = sum(pool.map(one, range(many)))
+    # It answers 413 and closes the connection, or only closes it.
+    refuses = _fails(_WORK[what], RestNamespace(uri=theirs), 0)
     print(
-        f"{many} connections at once, each a describe, a list, a declare and an insert: "
-        f"{failed} failed"
+        f"{what}, {many} at once, ours alone: {seconds * 1000:,.0f} ms, {side.failed} failed; "
+        f"the peer {'refuses bodies of that size' if refuses else 'takes it'}"
     )
-    return failed
+
+
+def _crowd(many: int, ours: str, theirs: str) -> list[Count]:
+    """All kinds of requests of many connections at once, the peer's with the smaller insert."""
+    failed = []
+    for address, insert in ((ours, LARGE), (theirs, "insert of 2 MB")):
+        with ThreadPoolExecutor(many) as pool:
+            side = _Side(pool, address, many)
+            for what in (*list(CALLS)[:3], insert):
+                side.ask(_WORK[what], 1)
+        failed.append(side.failed)
+    shown = f"{many} connections: describe, list, declare, insert, of {side.asked:,}"
+    return [Count(shown, *failed, goal=0)]
 
 
 # -- the servers
@@ -181,12 +194,13 @@ def _crowd(address: str, many: int) -> int:
 def _server(which: str, root: str) -> Iterator[str]:
     """A server in a process of its own; gives its address."""
     command = [sys.executable, "-m", "benchmarks._rest_server", which, root]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
     finally:
-        process.communicate()  # closes its input, which ends it
+        process.terminate()
+        process.communicate()
 
 
 if __name__ == "__main__":

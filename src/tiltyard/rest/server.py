@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tiltyard.rest.settings import ServerSettings
 
 # What Python puts on every record; the rest was added by whoever logged.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class Connection(HttpToolsProtocol):
+    """Hands a piece of a body on as it came; uvicorn's own copies each piece twice."""
+
+    def on_body(self, body: bytes) -> None:
+        cycle: Any = self.cycle  # its body is a bytearray, and bytes will do
+        if not cycle.body:
+            cycle.body, body = body, b""
+        elif isinstance(cycle.body, bytes):  # many small pieces at once
+            cycle.body = bytearray(cycle.body)
+        super().on_body(body)
 
 
 def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
@@ -21,6 +38,7 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
         app,
         host=settings.host,
         port=settings.port,
+        http=Connection,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
         log_config=None,
@@ -34,9 +52,14 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     )
 
 
-def serve(app: ASGIApp, settings: ServerSettings) -> None:
-    """Serve until a signal says stop; then end what is under way."""
-    uvicorn.Server(configure(app, settings)).run()
+def serve(
+    app: ASGIApp, settings: ServerSettings, *, sockets: Sequence[socket.socket] | None = None
+) -> None:
+    """Serve until a signal says stop; then end what is under way. The process is the server's."""
+    # All that was loaded stays, and need not be looked through for garbage time and again.
+    gc.collect()
+    gc.freeze()
+    uvicorn.Server(configure(app, settings)).run(None if sockets is None else list(sockets))
 
 
 def set_up_logs(settings: ServerSettings, level: int = logging.INFO) -> None:
