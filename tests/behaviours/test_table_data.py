@@ -127,7 +127,9 @@ def test_what_is_done_here_is_seen_by_pylance(points: Catalog, place: Place) -> 
     [
         (
             lambda c: c.create_materialized_view(
-                api.CreateMaterializedViewRequest.model_construct(id=["view"])
+                api.CreateMaterializedViewRequest(
+                    id=["view"], kind="query", source_query="SELECT 1", output_schema="{}"
+                )
             ),
             "nobody to refresh",
         ),

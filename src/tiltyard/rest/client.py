@@ -46,7 +46,7 @@ _OURS = frozenset(
         "update_field_metadata",
     }
 )
-_PROTOCOL = {each.name: each for each in protocol.OPERATIONS if each.name in _OURS}
+_PROTOCOL = {each.name: each for each in protocol.OPERATIONS}
 
 
 class RestCatalog:
@@ -63,7 +63,7 @@ class RestCatalog:
         return f"RestCatalog({self._uri!r})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in _PROTOCOL:
+        if name in _OURS:
             return functools.partial(self._call_protocol, _PROTOCOL[name])
         # A drop is the protocol's, unless it says more than that can.
         if name in _BY_NAME and name != "drop_table":
@@ -81,14 +81,16 @@ class RestCatalog:
         if ttl is None and reason is None:
             plainly: api.DropTableResponse = _translated(self._lance.drop_table)(request)
             return plainly
+        id = _model("drop_table", request).id
         dropped: api.DropTableResponse = self._call(
-            _BY_NAME["drop_table"], request.id, ttl=ttl, reason=reason
+            _BY_NAME["drop_table"], id, ttl=ttl, reason=reason
         )
         return dropped
 
     def _call_protocol(self, operation: ProtocolOperation, request: Any) -> Any:
-        body = request.model_dump_json(by_alias=True, exclude_none=True).encode()
-        answer = self._send(operation, getattr(request, "id", None), body)
+        asked = _model(operation.name, request)
+        body = asked.model_dump_json(by_alias=True, exclude_none=True).encode()
+        answer = self._send(operation, getattr(asked, "id", None), body)
         return TypeAdapter(operation.tells).validate_json(answer)
 
     def _call(self, operation: OwnOperation, /, *args: Any, **kwargs: Any) -> Any:
@@ -118,17 +120,23 @@ class RestCatalog:
         return answer.data
 
 
+def _model(name: str, request: Any) -> Any:
+    """The request of an operation, also if it came as a plain mapping. InvalidInputError."""
+    return _PROTOCOL[name].checked(request) if isinstance(request, dict) else request
+
+
 def _plain(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of pylance's client whose errors are ours."""
+    """A method of pylance's client whose errors are ours, and that takes plain mappings too."""
 
     @functools.wraps(method)
     def translated(*args: Any, **kwargs: Any) -> Any:
+        given = [_model(method.__name__, each) for each in args]
         try:
-            return method(*args, **kwargs)
+            return method(*given, **kwargs)
         except LanceNamespaceError as error:
             raise _split(_BY_CODE[error.code], str(error)) from error
 

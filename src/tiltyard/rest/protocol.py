@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,16 +43,19 @@ class ProtocolOperation(Operation):
         return self.name.replace("_", " ").capitalize()
 
     def understand(self, asked: Asked) -> Call:
-        given = self._given(asked)
-        try:
-            request = self.request.model_validate(given)
-        except ValidationError as error:
-            raise InvalidInputError(wrong(error)) from error
+        request = self.checked(self._given(asked))
         targets = list(_targets(request)) or [()]
         work = self._work(request, asked.body)
         if self.name == "list_all_tables" and asked.delimiter != DELIMITER:
             work = _joined_by(asked.delimiter, work)
         return Call(work, targets, self._needed(request))
+
+    def checked(self, given: Mapping[str, Any]) -> BaseModel:
+        """The fields of a request as its model. InvalidInputError."""
+        try:
+            return self.request.model_validate(given)
+        except ValidationError as error:
+            raise InvalidInputError(wrong(error)) from error
 
     def _given(self, asked: Asked) -> dict[str, Any]:
         """The fields of the request model: of the query, of the body, and of the route."""
