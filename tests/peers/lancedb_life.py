@@ -1,4 +1,4 @@
-"""The life of a table in lancedb, over a catalog of ours.
+"""The life of a table in lancedb, over a catalog of ours, or over a server that has one.
 
 `python -m tests.peers.lancedb_life ROOT` lives it by itself.
 """
@@ -18,11 +18,16 @@ ROWS = 300
 DIMENSIONS = 8
 
 
-def life(properties: Mapping[str, str], storage: Mapping[str, str] | None = None) -> list[str]:
+def life(
+    properties: Mapping[str, str],
+    storage: Mapping[str, str] | None = None,
+    *,
+    namespace: str = NAMESPACE,
+) -> list[str]:
     """Live it, see after each step that it was done, and return what the steps were."""
     steps: list[str] = []
     options = dict(storage) if storage else None
-    database = lancedb.connect_namespace(NAMESPACE, dict(properties), storage_options=options)
+    database = lancedb.connect_namespace(namespace, dict(properties), storage_options=options)
 
     table = database.create_table("points", _rows(0, ROWS))
     assert table.count_rows() == ROWS
