@@ -50,14 +50,22 @@ _PROTOCOL = {each.name: each for each in protocol.OPERATIONS}
 
 
 class RestCatalog:
-    """A catalog behind a server. Whatever the server offers is a method here."""
+    """A catalog behind a server. Whatever the server offers is a method here.
 
-    def __init__(self, uri: str, *, key: str | None = None) -> None:
+    `ca_certificate` is a file with the authority that signed the server's certificate, if it is
+    none of those that everybody trusts.
+    """
+
+    def __init__(
+        self, uri: str, *, key: str | None = None, ca_certificate: str | None = None
+    ) -> None:
         self._uri = uri.rstrip("/")
         self._headers = {} if key is None else {"x-api-key": key}
         properties = {f"header.{name}": value for name, value in self._headers.items()}
+        if ca_certificate is not None:
+            properties["tls.ssl_ca_cert"] = ca_certificate
         self._lance = api.connect("rest", {"uri": self._uri, **properties})
-        self._http = urllib3.PoolManager()
+        self._http = urllib3.PoolManager(ca_certs=ca_certificate)
 
     def __repr__(self) -> str:
         return f"RestCatalog({self._uri!r})"
