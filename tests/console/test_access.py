@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.testclient import TestClient
 
 import tiltyard
@@ -13,8 +15,11 @@ from tests.console.conftest import Enter, Visitor
 from tiltyard.access import Keyring, Role
 from tiltyard.console import PAGES, pages
 from tiltyard.console.pages import Page
+from tiltyard.console.pages import roles as console_roles
 from tiltyard.lifecycle.trash import Life
 from tiltyard.rest.app import create_app
+from tiltyard.rest.app import roles as rest_roles
+from tiltyard.rest.service import Service
 from tiltyard.rest.settings import ServerSettings
 
 FORMS = [each for each in PAGES if each.method == "POST"]
@@ -44,6 +49,32 @@ def test_no_page_works_without_its_role(enter: Enter, page: Page) -> None:
             assert status not in (401, 403)
         else:
             assert status == 403
+
+
+# The way to the console, its looks, and a page for addresses that are none: for everybody.
+OPEN = {"/", "/console", "/console/static/{name}", "/console/{path:path}"}
+
+
+def test_every_route_of_the_server_has_its_role(guarded: Starlette) -> None:
+    """No route is missing from both tables that the tests of roles go through."""
+
+    def walk(routes: Iterable[BaseRoute], below: str = "") -> Iterator[tuple[str, str]]:
+        for each in routes:
+            if isinstance(each, Mount):
+                yield from walk(each.routes, below + each.path)
+            else:
+                assert isinstance(each, Route)
+                for method in (each.methods or set()) - {"HEAD"}:
+                    yield method, below + each.path
+
+    service = guarded.router.default
+    assert isinstance(service, Service)
+    found = {*walk(guarded.routes), *((each.method, each.path) for each in service.operations)}
+
+    told = rest_roles() | console_roles()
+    assert found == {*told, *(("GET", path) for path in OPEN)}
+    needed = {path for (_, path), role in told.items() if role is None}
+    assert needed == {"/healthz", "/readyz", "/console/login", "/console/logout"}
 
 
 @pytest.mark.parametrize("token", ["", "made-up", "other"])
@@ -113,6 +144,22 @@ def test_a_wrong_key_opens_nothing(enter: Enter, key: str) -> None:
     assert answer.status_code == 403
     assert "not a key of this server" in answer.text
     assert "tiltyard_session" not in visitor.client.cookies
+
+
+def test_who_tries_keys_is_told_to_wait_and_the_right_one_still_opens(
+    catalog: tiltyard.DirectoryNamespace, keys: Path
+) -> None:
+    key = Keyring(str(keys)).add("ada", Role.READER).text
+    settings = ServerSettings(keys=str(keys), failed_logins_per_minute=2)
+    app = create_app(catalog, settings, pages=pages())
+    with TestClient(app, base_url="http://127.0.0.1:2333") as client:
+        visitor = Visitor(client)
+        tries = [visitor.send("login", key=f"ty_{number}") for number in range(3)]
+
+        assert [each.status_code for each in tries] == [403, 403, 429]
+        assert 0 < int(tries[2].headers["retry-after"]) <= 30
+        assert client.get("/v1/table").status_code == 429, "the same budget as for operations"
+        assert "Overview" in visitor.send("login", key=key).text
 
 
 def test_the_session_is_for_the_console_only_and_for_no_script(enter: Enter, keys: Path) -> None:

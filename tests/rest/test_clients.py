@@ -74,6 +74,21 @@ def test_our_client_has_the_lives_of_tables_too(address: str, people: People) ->
     assert (receipt.outcome, receipt.by) == ("purged", "admin")
 
 
+def test_our_client_counts_as_a_catalog_of_this_machine_does(
+    address: str, people: People, namespace: tiltyard.DirectoryNamespace
+) -> None:
+    catalog = RestCatalog(address, key=people.keys["reader"])
+    told: list[str] = []
+
+    counted = catalog.inventory_all_tables(progress=lambda each, *_: told.append(each.table))
+
+    assert counted == namespace.inventory_all_tables()
+    assert told == ["people", "prod.people", "test.people"]
+    assert catalog.inventory_all_tables(["prod"]) == counted[1:2]
+    assert catalog.inventory_table(["people"]) == counted[0]
+    assert catalog.inventory_versions(["people"]) == namespace.inventory_versions(["people"])
+
+
 def test_our_client_raises_what_the_server_had(address: str, people: People) -> None:
     reader = RestCatalog(address, key=people.keys["reader"])
 

@@ -84,6 +84,8 @@ INSIDE = [
     ("POST", "/v1/table/prod$people/count_rows", {}),
     ("GET", "/tiltyard/v1/trash", None),
     ("GET", "/tiltyard/v1/table/prod$people/status", None),
+    ("POST", "/tiltyard/v1/inventory", {"namespace": ["prod"]}),
+    ("GET", "/tiltyard/v1/table/prod$people/inventory/versions", None),
     ("POST", "/tiltyard/v1/table/prod$people/optimize", {}),
     ("POST", "/tiltyard/v1/token", {}),
 ]
@@ -100,6 +102,8 @@ OUTSIDE = [
     ("GET", "/metrics", None),
     ("GET", "/tiltyard/v1/doctor", None),
     ("GET", "/tiltyard/v1/events", None),
+    ("POST", "/tiltyard/v1/inventory", {}),
+    ("GET", "/tiltyard/v1/table/test$people/inventory", None),
     ("POST", "/tiltyard/v1/optimize", {}),
     ("POST", "/tiltyard/v1/optimize", {"tables": [["test", "people"]]}),
     ("POST", "/tiltyard/v1/table/prod$people/undrop", {"as_id": ["test", "x"]}),

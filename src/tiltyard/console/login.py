@@ -14,9 +14,13 @@ async def ask(visit: Visit) -> Response:
 
 
 async def login(visit: Visit) -> Response:
-    """The key is looked at once and not kept; the cookie stands for it for a while."""
+    """The key is looked at once and not kept; the cookie stands for it for a while.
+
+    ThrottlingError for a wrong one, if there were too many.
+    """
     principal = visit.state.keyring.principal(visit.said("key"))
     if principal is None:
+        visit.state.wrong_keys.note(visit.address)
         return visit.show("login.html", 403, next=visit.said("next"), failed=True)
     sessions = visit.state.sessions
     response = visit.go(_own(visit.said("next")))

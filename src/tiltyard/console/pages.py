@@ -158,4 +158,7 @@ def _refusal(visit: Visit, problem: Exception) -> Response:
     message, hint = getattr(problem, "message", str(problem)), getattr(problem, "hint", None)
     is_missing = problem.code.name.endswith("NOT_FOUND")
     status = 404 if is_missing else _STATUS.get(problem.code, 409)
-    return visit.show("problem.html", status, message=message, hint=hint)
+    page = visit.show("problem.html", status, message=message, hint=hint)
+    if status in (429, 503):
+        page.headers["retry-after"] = str(getattr(problem, "seconds", 1))
+    return page

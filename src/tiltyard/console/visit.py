@@ -88,6 +88,11 @@ class Visit:
     def sees_all(self) -> bool:
         return self.visitor is not None and self.visitor.sees(())
 
+    @property
+    def address(self) -> str:
+        client = self.request.client
+        return "unknown" if client is None else client.host
+
     # -- the catalog
 
     @property
@@ -109,7 +114,6 @@ class Visit:
 
     def note(self, what: str, target: str, problem: str | None, status: int) -> None:
         """One line of the audit: what was changed here, or why it was not."""
-        client = self.request.client
         who = self.visitor
         self.state.audit.record(
             who="somebody" if who is None else who.name,
@@ -119,7 +123,7 @@ class Visit:
             outcome="done" if problem is None else problem,
             status=status,
             request_id=self.request.state.request_id,
-            address="unknown" if client is None else client.host,
+            address=self.address,
         )
 
     # -- what was sent

@@ -72,7 +72,7 @@ def error(problem: Exception, instance: str) -> Response:
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="tiltyard"'
     if status in (429, 503):
-        headers["Retry-After"] = "1"
+        headers["Retry-After"] = str(getattr(problem, "seconds", 1))
     hint = getattr(problem, "hint", None)
     return _error(status, str(problem), problem.code, instance, hint, headers)
 

@@ -1,7 +1,7 @@
 """The server as one Starlette application: the door, the operations, and pages that others bring.
 
 What pages and operations share is in `app.state`: `namespace`, `keyring`, `sessions`, `settings`,
-`runner` and `audit`.
+`runner`, `audit` and `wrong_keys`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest import answers, openapi, own, protocol, watch
 from tiltyard.rest.audit import Audit
 from tiltyard.rest.door import CONSOLE, Door
+from tiltyard.rest.limits import WrongKeys
 from tiltyard.rest.operation import Operation
 from tiltyard.rest.runner import Runner
 from tiltyard.rest.service import Service
@@ -79,6 +80,7 @@ def create_app(
     clients at once are grouped. `pages` go under /console, and know their visitors themselves."""
     keyring = Keyring(settings.keys)
     sessions = Sessions(keyring)
+    wrong_keys = WrongKeys(settings.failed_logins_per_minute, settings.failed_logins_overall)
     runner = Runner(settings.threads, settings.waiting, settings.work_seconds)
     audit = Audit(settings.audit)
     service = Service(OPERATIONS, namespace, settings, sessions, runner, audit)
@@ -87,7 +89,11 @@ def create_app(
             *(Route(path, _guarded(endpoint, role)) for path, endpoint, role in FIXED),
             *(_console(pages) if pages else ()),
         ],
-        middleware=[Middleware(Door, settings=settings, keyring=keyring, sessions=sessions)],
+        middleware=[
+            Middleware(
+                Door, settings=settings, keyring=keyring, sessions=sessions, wrong_keys=wrong_keys
+            )
+        ],
         exception_handlers={HTTPException: _refused},
         lifespan=_lifespan,
     )
@@ -100,6 +106,7 @@ def create_app(
     app.state.sessions = sessions
     app.state.runner = runner
     app.state.audit = audit
+    app.state.wrong_keys = wrong_keys
     app.state.ready = False
     return app
 

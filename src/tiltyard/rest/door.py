@@ -22,7 +22,7 @@ from tiltyard.errors import (
 )
 from tiltyard.metrics import Counter, Timer
 from tiltyard.rest import answers
-from tiltyard.rest.limits import Rate
+from tiltyard.rest.limits import Rate, WrongKeys
 from tiltyard.rest.settings import ServerSettings
 
 log = logging.getLogger("tiltyard.requests")
@@ -53,7 +53,12 @@ class Door:
     """Who is it, and may they come in? The app behind finds the answer in the request's state."""
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, keyring: Keyring, sessions: Sessions
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        keyring: Keyring,
+        sessions: Sessions,
+        wrong_keys: WrongKeys,
     ) -> None:
         self._app = app
         self._settings = settings
@@ -61,7 +66,7 @@ class Door:
         self._sessions = sessions
         self._strict = _STRICT + (_ONLY_TLS if settings.has_tls else ())
         self._rate = Rate(settings.requests_per_second)
-        self._failures = Rate(settings.failed_logins_per_minute / 60, at_once=60)
+        self._wrong_keys = wrong_keys
         self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,8 +123,7 @@ class Door:
             if found is not None:
                 self._rate.take(found.name)
                 return found
-        # Keys can't be found by trying, so the right one is taken however often others failed.
-        self._failures.take((scope.get("client") or ("unknown",))[0])
+        self._wrong_keys.note((scope.get("client") or ("unknown",))[0])
         raise UnauthenticatedError(
             "who are you?", hint="send a key as x-api-key, or as Authorization: Bearer"
         )

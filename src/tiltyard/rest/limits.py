@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,6 +10,12 @@ from collections.abc import Callable
 from tiltyard.errors import ThrottlingError
 
 MOST_REMEMBERED = 10_000
+
+
+class TooOftenError(ThrottlingError):
+    """Somebody asked too often; `seconds` is when to try again."""
+
+    seconds = 1
 
 
 class Rate:
@@ -27,7 +34,7 @@ class Rate:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> None:
-        """ThrottlingError if there is none left."""
+        """TooOftenError if there is none left."""
         if self._per_second <= 0:
             return
         now = self._clock()
@@ -35,7 +42,25 @@ class Rate:
         left = min(self._burst, left + (now - at) * self._per_second)
         if left < 1:
             self._left[name] = (left, now)
-            raise ThrottlingError("too many requests", hint="slow down and try again")
+            error = TooOftenError("too many requests", hint="slow down and try again")
+            error.seconds = math.ceil((1 - left) / self._per_second)
+            raise error
         self._left[name] = (left - 1, now)
         if len(self._left) > MOST_REMEMBERED:
             self._left.popitem(last=False)
+
+
+class WrongKeys:
+    """Keys that were none: so many a minute from one address, and from all of them together."""
+
+    def __init__(
+        self, per_minute: float, overall: float, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._each = Rate(per_minute / 60, at_once=60, clock=clock)
+        self._all = Rate(overall / 60, at_once=60, clock=clock)
+
+    def note(self, address: str) -> None:
+        """TooOftenError if there were too many. Not for the right key: that one can't be found by
+        trying, so it opens however often others failed."""
+        self._each.take(address)
+        self._all.take("")

@@ -250,6 +250,10 @@ OPERATIONS: tuple[OwnOperation, ...] = (
     _row(_WRITER, "POST", "table/{id}/hide_version", "hide_version"),
     _row(_WRITER, "POST", "table/{id}/show_version", "show_version"),
     _row(_ADMIN, "POST", "manage_versions", "manage_versions"),
+    # numbers
+    _row(_READER, "POST", "inventory", "inventory_all_tables"),
+    _row(_READER, "GET", "table/{id}/inventory", "inventory_table"),
+    _row(_READER, "GET", "table/{id}/inventory/versions", "inventory_versions"),
     # maintenance
     _row(_ADMIN, "POST", "table/{id}/optimize", "optimize_table"),
     _row(_ADMIN, "POST", "optimize", "optimize_all_tables"),

@@ -55,6 +55,11 @@ class Service:
 
         self._desk = desk
 
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Everything that can be asked for here."""
+        return self._routes.operations
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         incoming = Incoming(receive, self._settings, self._runner)
         operation: Operation | None = None

@@ -40,8 +40,9 @@ class ServerSettings:
 
     # Per key and second; 0 for no limit. Bursts of twice as much are fine.
     requests_per_second: float = 1000.0
-    # Per address and minute; who fails more often is told to wait.
+    # Per address and minute, and of all addresses; who fails more often is told to wait.
     failed_logins_per_minute: float = 30.0
+    failed_logins_overall: float = 600.0
 
     audit: str | None = None
     log_json: bool = False
