@@ -161,8 +161,10 @@ class FaultyStore:
     def walk(self, prefix: str) -> Iterator[Entry]:
         yield from self._ask("walk", [prefix], lambda: self.inner.walk(prefix))
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
-        put = partial(self.inner.put_new, key, body, durable=durable)
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
+        put = partial(self.inner.put_new, key, body, durable=durable, same_as=same_as)
         return self._ask("put_new", [key], put)
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

@@ -66,7 +66,9 @@ class ScheduledStore:
     def walk(self, prefix: str) -> Iterator[Entry]:
         return iter(self._entries("walk", prefix))
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
         return self._write(Request("put_new", key, bytes(body)))
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

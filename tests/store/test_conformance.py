@@ -173,6 +173,22 @@ def test_put_new_leaves_what_is_there_alone(store: Store) -> None:
     assert store.get("object").body == b"first"
 
 
+def test_put_new_takes_what_is_there_already_under_another_name(store: Store) -> None:
+    store.put("staged/object", b"body")
+
+    tag = store.put_new("object", b"body", durable=False, same_as="staged/object")
+    store.delete("staged/object")
+
+    assert store.get("object").body == b"body"
+    assert store.replace("object", b"other", tag)
+    with pytest.raises(AlreadyThere):
+        store.put_new("object", b"body", durable=False, same_as="staged/object")
+    store.put("staged/object", b"third")
+    with pytest.raises(AlreadyThere):
+        store.put_new("object", b"third", durable=False, same_as="staged/object")
+    assert store.get("object").body == b"other"
+
+
 def test_a_deleted_name_can_be_created_again(store: Store) -> None:
     store.put_new("folder/object", b"first")
     store.delete("folder/object")

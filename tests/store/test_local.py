@@ -304,3 +304,40 @@ def test_nothing_is_moved_onto_a_folder(store: LocalStore) -> None:
     with pytest.raises(InvalidInputError):
         store.move_many({"old": "folder"})
     assert store.get("old").body == b"body"
+
+
+def test_a_second_name_is_a_write_of_now_and_copies_nothing(store: LocalStore, root: Path) -> None:
+    store.put("staged", b"body")
+    os.utime(root / "staged", (1, 1))
+
+    store.put_new("object", b"body", durable=False, same_as="staged")
+
+    assert os.path.samefile(root / "staged", root / "object")
+    assert store.head("object").modified_ms > 1_000_000
+
+
+@pytest.mark.parametrize("why", ["a link", "another size", "gone", "refused"])
+def test_what_can_not_have_a_second_name_is_copied(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    store.put("other", b"body")
+    if why == "a link":
+        (root / "staged").symlink_to(root / "other")
+    elif why != "gone":
+        (root / "staged").write_bytes(b"body" if why == "refused" else b"longer")
+    if why == "refused":  # as for a file of another user
+        link = os.link
+        first = iter([PermissionError(1, "not yours")])
+
+        def refusing(old: str, new: str) -> None:
+            if (error := next(first, None)) is not None:
+                raise error
+            link(old, new)
+
+        monkeypatch.setattr(local.os, "link", refusing)
+
+    store.put_new("object", b"body", durable=False, same_as="staged")
+
+    assert (root / "object").read_bytes() == b"body"
+    assert not (root / "object").is_symlink()
+    assert (root / "object").stat().st_nlink == 1

@@ -196,7 +196,9 @@ class _Forgetful(MemoryStore):
         super().__init__()
         self._ignored = ignored
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
         return self.put(key, body) if self._ignored == "put_new" else super().put_new(key, body)
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

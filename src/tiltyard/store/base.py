@@ -113,11 +113,14 @@ class Store(Protocol):
     def walk(self, prefix: str) -> Iterator[Entry]:
         """Every object below `prefix`, at any depth, lazily. One request per 1,000 objects."""
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
         """Create an object if no other has this key, atomically. One request.
 
-        `durable=False` is for what lasts no longer than other files anyway. AlreadyThere,
-        Ambiguous.
+        `durable=False` is for what lasts no longer than other files anyway. `same_as` is an object
+        that nobody writes to any more and that has this body; a disk can give it the key as a
+        second name and write nothing. AlreadyThere, Ambiguous.
         """
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

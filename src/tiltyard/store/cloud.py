@@ -137,7 +137,9 @@ class CloudStore:
                     raise problem from error
                 self._retry.pause(failed)
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
         return self._write(key, body, "create")
 
     def replace(self, key: str, body: bytes, tag: Tag) -> Tag:

@@ -65,7 +65,9 @@ class MemoryStore:
             entries = [self._entry(key) for key in sorted(self._objects) if key.startswith(start)]
         return iter(entries)
 
-    def put_new(self, key: str, body: bytes, *, durable: bool = True) -> Tag:
+    def put_new(
+        self, key: str, body: bytes, *, durable: bool = True, same_as: str | None = None
+    ) -> Tag:
         with self._lock:
             if key in self._objects:
                 raise AlreadyThere(key)

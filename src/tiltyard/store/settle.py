@@ -21,7 +21,13 @@ PROBES = "__probe"
 
 
 def put_new(
-    store: Store, key: str, body: bytes, retry: Retry | None = None, *, durable: bool = True
+    store: Store,
+    key: str,
+    body: bytes,
+    retry: Retry | None = None,
+    *,
+    durable: bool = True,
+    same_as: str | None = None,
 ) -> Tag:
     """Create an object whose body only we can have made. AlreadyThere if another was first.
 
@@ -31,7 +37,7 @@ def put_new(
     doubtful = False
     for attempt in range(retry.attempts):
         try:
-            return store.put_new(key, body, durable=durable)
+            return store.put_new(key, body, durable=durable, same_as=same_as)
         except (AlreadyThere, Ambiguous) as outcome:
             doubtful = doubtful or isinstance(outcome, Ambiguous)
         found = _read(store, key)

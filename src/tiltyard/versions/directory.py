@@ -80,7 +80,7 @@ class DirectoryVersions(Collecting):
             try:
                 # It lasts as long as Lance's own files do, to which it refers: those are not
                 # flushed one by one either.
-                settle.put_new(self._store, key, body, durable=False)
+                settle.put_new(self._store, key, body, durable=False, same_as=new.staged)
             except AlreadyThere as taken:
                 raise ConcurrentModificationError(
                     f"version {new.version} of table {names.display(new.table)} is another's",
