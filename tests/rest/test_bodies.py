@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import lance_namespace as api
@@ -209,6 +213,24 @@ def test_a_client_that_goes_away_leaves_nothing(
     assert Disk(root).files() == before
 
 
+@pytest.mark.parametrize("length", [7, 1_000, 100_000])
+def test_a_body_arrives_whole_however_it_is_cut(
+    namespace: tiltyard.DirectoryNamespace, length: int
+) -> None:
+    body = ipc(_rows(20_000))
+    pieces = (body[at : at + length] for at in range(0, len(body), length))
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces)
+    with serving(namespace) as address, _connected(address) as connection:
+        connection.sendall(
+            b"POST /v1/table/big/create HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+        )
+        assert _status(connection) == 200
+
+    stored = namespace.open_table(["big"]).to_table()
+    assert stored == _rows(20_000)
+
+
 _UPLOAD = """
 import sys, resource
 from tests.kit.rest import serving
@@ -251,3 +273,51 @@ def test_a_body_of_a_gigabyte_does_not_fill_the_memory(root: str, size: int) -> 
 
     assert (status, told["code"]) == (400, ErrorCode.INVALID_INPUT)
     assert grown_mib < 120
+
+
+def _many_rows(size: int) -> tuple[int, Iterator[bytes]]:
+    """An Arrow stream of about that size, piece by piece, and its length."""
+    rows = pa.table({"text": ["x" * 1000] * 4_000})
+    whole, end = ipc(rows), b"\xff\xff\xff\xff\0\0\0\0"
+    head = ipc(rows.slice(0, 0)).removesuffix(end)
+    batch = whole[len(head) :].removesuffix(end)
+    times = size // len(batch)
+    pieces = itertools.chain([head], itertools.repeat(batch, times), [end])
+    return len(head) + times * len(batch) + len(end), pieces
+
+
+def _own_mib(process: int) -> int:
+    """The memory that only this process has; the pages of a file can be taken from it any time."""
+    [line] = re.findall(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    return int(line) // 1024
+
+
+@pytest.mark.slow
+def test_rows_of_a_gigabyte_are_taken_and_do_not_fill_the_memory(root: str) -> None:
+    size, pieces = _many_rows(1000 * MEBIBYTE)
+    command = [sys.executable, "-c", _UPLOAD, root]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        address = urlsplit(server.stdout.readline().strip())
+        before, seen, is_over = _own_mib(server.pid), [0], threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(0.02):
+                seen.append(_own_mib(server.pid))
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        with closing(HTTPConnection(address.hostname or "", address.port)) as connection:
+            headers = {"Content-Length": str(size)}
+            connection.request("POST", "/v1/table/big/create", pieces, headers)
+            status = connection.getresponse().status
+        is_over.set()
+        watching.join()
+        server.communicate("\n")
+
+    assert status == 200
+    assert max(seen) - before < 200
+    count = api.CountTableRowsRequest(id=["big"])
+    assert tiltyard.connect(root).count_table_rows(count).count >= 1_000_000
