@@ -54,6 +54,14 @@ def test_a_table_of_few_rows_starts_no_task(lake: Lake) -> None:
     assert [tuple(row) for row in rows.collect()] == [(3, "c"), (1, None), (2, "b")]
 
 
+@pytest.mark.parametrize("where", ["id > 5", "false", None])
+def test_of_few_rows_none_may_be_left(lake: Lake, where: str | None) -> None:
+    rows = pa.table({"id": [1, 2], "tags": [["a"], []], "at": [{"x": 1}, None]})
+    lake.put("few", rows if where else rows.slice(0, 0))
+
+    assert table(lake.spark, "few", root=lake.root, where=where).collect() == []
+
+
 def test_few_rows_that_are_large_are_not_read_by_the_driver(lake: Lake) -> None:
     lake.put("large", pa.table({"id": [1, 2, 3], "text": ["x" * (FEW_BYTES // 2)] * 3}))
 

@@ -167,7 +167,10 @@ def read_few(planned: Scan) -> pa.Table | None:
             size += batch.nbytes
             if size > FEW_BYTES:
                 return None
-    return pa.Table.from_batches(batches, wire_schema(planned.schema)).combine_chunks()
+    wire = wire_schema(planned.schema)
+    if not batches:  # Spark takes no nested column without a chunk
+        return wire.empty_table()
+    return pa.Table.from_batches(batches, wire).combine_chunks()
 
 
 def _reading(
