@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from tiltyard.cli import (
     cleanup,
@@ -46,7 +47,23 @@ EPILOG = (
     "130 stopped by hand."
 )
 
+# What a newcomer needs first, then what keeps a catalog well, then Spark and servers.
+ORDER = (
+    *("table", "trash", "ns", "optimize", "cleanup"),
+    *("doctor", "recover", "repair", "orphans", "snapshot", "manage", "migrate"),
+    *("jobs", "sql", "serve", "keys", "config", "completion"),
+)
+
+
+class InOrder(typer.core.TyperGroup):
+    """Commands as `ORDER` has them, and not those with verbs behind all others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=ORDER.index)
+
+
 app = typer.Typer(
+    cls=InOrder,
     help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
@@ -135,4 +152,4 @@ _PARAMETERS = [
 ]
 _front.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
 _front.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
-app.callback(help=HELP, epilog=EPILOG)(_front)
+app.callback(cls=InOrder, help=HELP, epilog=EPILOG)(_front)

@@ -20,6 +20,7 @@ from tiltyard.cli.maintenance import (
     as_progress,
     chosen_tables,
     end_with,
+    only_table,
     show_rows,
 )
 from tiltyard.cli.output import Field
@@ -98,7 +99,10 @@ def cleanup(
         allow_young,
         branches,
     )
-    found = _clean_up(call, policy, chosen, dry_run=True)
+    if only := only_table(chosen):
+        found = [call.catalog.cleanup_table(only, policy, dry_run=True)]
+    else:
+        found = _clean_up(call, policy, chosen, dry_run=True)
     going = [each.table for each in found if not each.is_nothing]
     if apply and going:
         ask(call, going, yes=yes)

@@ -11,6 +11,7 @@ from typing import Any
 _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
     "purge_table": "tiltyard trash purge",
+    "list_trash": "tiltyard trash list",
     "keep_newer": "--keep-newer",
     "allow_below_recovery_floor": "--allow-below-recovery-floor",
     "allow_young": "--allow-young",
@@ -41,13 +42,17 @@ class UsageError(Exception):
         self.hint = hint
 
 
+class MissingError(UsageError):
+    """The command line names something that is not there, and that no catalog knows of."""
+
+
 def report(error: Exception, *, verbose: bool) -> int:
     """Print an error of a command and return the exit status that it means."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, UsageError):
         _print(str(error), error.hint)
-        return Exit.USAGE
+        return Exit.NOT_FOUND if isinstance(error, MissingError) else Exit.USAGE
 
     from lance_namespace.errors import LanceNamespaceError
 

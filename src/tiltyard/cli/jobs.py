@@ -10,7 +10,7 @@ import typer
 
 from tiltyard import words
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash
+from tiltyard.cli import identifiers, jobs_files, jobs_survey, lives, maintenance, spark, trash
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
 from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Look after a whole catalog with Spark, here or on a cluster.", no_args_is_help=True
 )
-jobs_data.add_to(app)
+jobs_files.add_to(app)
+jobs_survey.add_to(app)
 
 
 @verb(app, "optimize")
@@ -55,7 +56,7 @@ def optimize(
     from tiltyard.maintenance.optimize import OptimizeOptions
 
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
-    checked(tables, inside)
+    checked(call, tables, inside)
     with running(call, "optimize the tables", master, "Optimizing") as (session, told):
         from tiltyard.spark.jobs.choosing import choose
         from tiltyard.spark.jobs.optimize import SPLIT_ABOVE, run
@@ -81,8 +82,11 @@ def cleanup(
     call: Call,
     tables: Tables = None,
     inside: Inside = None,
-    retain_last: Annotated[
-        int, typer.Option("--retain-last", metavar="N", help="How many newest versions stay.")
+    keep: Annotated[
+        int,
+        typer.Option(
+            "--keep", "--retain-last", metavar="N", help="How many of the newest versions stay."
+        ),
     ] = 10,
     older_than: Annotated[
         str | None,
@@ -101,8 +105,8 @@ def cleanup(
     from tiltyard.maintenance.policy import CleanupPolicy
 
     age = None if older_than is None else lives.duration("--older-than", older_than)
-    policy = CleanupPolicy(retain_last, age)
-    checked(tables, inside)
+    policy = CleanupPolicy(keep, age)
+    checked(call, tables, inside)
     with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
         from tiltyard.spark.jobs.choosing import choose, parts_of
         from tiltyard.spark.jobs.cleanup import run
@@ -149,7 +153,7 @@ def purge(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
     before = None if older_than is None else trash.cutoff(older_than)
-    checked(tables, None)
+    identifiers.parse_all(tables or [])
     with running(call, "purge the trash", master, "Purging") as (session, told):
         from tiltyard.spark.jobs.purge import chosen, run
 
@@ -187,12 +191,14 @@ def index(
     If the table has an index of that name, nothing is done.
     """
     parts = identifiers.parse(table)
+    checked(call, [table], None)
     with running(call, "build the index", master, "Building") as (session, told):
         from tiltyard.spark.jobs.indexes import request, run
 
         asked = request(parts, column, kind, name, {})
         row = asdict(run(session, call.catalog, asked, max_tasks, told))
-    call.out.record([Field(each) for each in row], row)
+    shown = {"rows_indexed": words.number, "committed": words.yes_or_no}
+    call.out.record([Field(each, shown.get(each, words.plain)) for each in row], row)
     maintenance.end_with([row])
 
 

@@ -88,6 +88,9 @@ def optimize(
         return
     chosen = chosen_tables(tables, inside, every=every)
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
+    if only := only_table(chosen):
+        show_optimized(call, [call.catalog.optimize_table(only, options=options)])
+        return
     with bar(call, "Optimizing") as show:
         found = call.catalog.optimize_all_tables(
             **chosen, options=options, progress=None if show is None else as_progress(show)
@@ -144,6 +147,12 @@ def chosen_tables(
     if tables:
         return {"tables": identifiers.parse_all(tables)}
     return {"namespace": None if inside is None else identifiers.parse(inside)}
+
+
+def only_table(chosen: Mapping[str, Any]) -> list[str] | None:
+    """The table, if one was named. Its error is that of the command then, and not a row."""
+    tables: list[list[str]] = chosen.get("tables", [])
+    return tables[0] if len(tables) == 1 else None
 
 
 def as_progress(show: Callable[[int, int, str], None]) -> Callable[[Any, int, int], None]:

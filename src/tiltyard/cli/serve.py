@@ -8,7 +8,7 @@ import typer
 
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.failures import UsageError
+from tiltyard.cli.failures import MissingError, UsageError
 from tiltyard.cli.output import Field
 
 if TYPE_CHECKING:
@@ -147,7 +147,10 @@ def revoke(
     keys: KeysFile = None,
 ) -> None:
     """Take a key away. A running server refuses it from the next request on."""
-    _keyring(keys).revoke(name)
+    ring = _keyring(keys)
+    if name not in {each.name for each in ring.listed()}:
+        raise MissingError(f"there is no key called {name!r}", "tiltyard keys list shows them all")
+    ring.revoke(name)
     call.out.done(f"Revoked the key of {name}.", {"name": name, "revoked": True})
 
 
