@@ -20,6 +20,7 @@ import typer
 from tiltyard.cli import failures
 from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Mode, Options
 from tiltyard.cli.output import Format, Output, make_output
+from tiltyard.cli.pages import Page
 
 if TYPE_CHECKING:
     from tiltyard.namespace import DirectoryNamespace
@@ -143,7 +144,7 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(name, help=inspect.getdoc(function), epilog=EPILOG)(run)
+        app.command(name, cls=Page, help=inspect.getdoc(function), epilog=EPILOG)(run)
         return function
 
     return decorate

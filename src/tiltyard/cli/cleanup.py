@@ -83,7 +83,7 @@ def cleanup(
 ) -> None:
     """Delete old versions of tables; a dry run without --apply.
 
-    A version goes if it is not among the newest --keep and older than --older-than; the files that
+    A version goes if it is older than --older-than and not among the newest --keep; the files that
     only it had go with it. The latest, tagged versions and those at which a branch begins always
     stay; so does what was the latest a short while ago. On a terminal you are asked to type the
     table's name, or the number of several.

@@ -12,7 +12,9 @@ from tiltyard.cli.call import Call, verb
 from tiltyard.cli.output import Field
 from tiltyard.cli.table import Name
 
-Branch = Annotated[str | None, typer.Option("--branch", help="A branch, not the main one.")]
+Branch = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="A branch, not the main one.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,9 +41,11 @@ def query(
         str | None,
         typer.Option("--search", metavar="TEXT", help="The best matches, by a full-text index."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows.")
+    ] = 10,
     version: Annotated[
-        int | None, typer.Option("--version", help="An older version, by its number.")
+        int | None, typer.Option("--version", metavar="N", help="An older version, by its number.")
     ] = None,
     branch: Branch = None,
 ) -> None:
@@ -114,7 +118,7 @@ def tag(
     table: Name,
     name: Annotated[str, typer.Argument(metavar="TAG", help="The tag's name.")],
     version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Which; none means the latest.")
+        int | None, typer.Argument(metavar="VERSION", help="Which; none means the latest.")
     ] = None,
     branch: Branch = None,
     move: Annotated[

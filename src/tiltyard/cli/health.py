@@ -18,7 +18,7 @@ from tiltyard.cli.progress import bar
 if TYPE_CHECKING:
     from tiltyard.maintenance.orphan import Orphan
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", help="With --apply or --adopt: do not ask.")]
 
 
 # -- recover
@@ -95,7 +95,9 @@ def orphans(
     ] = False,
     adopt: Annotated[
         str | None,
-        typer.Option("--adopt", metavar="DIRECTORY", help="Put a table without a name into trash."),
+        typer.Option(
+            "--adopt", metavar="DIRECTORY", help="Put a table without a name into the trash."
+        ),
     ] = None,
     yes: Yes = False,
 ) -> None:

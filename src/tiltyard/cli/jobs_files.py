@@ -63,7 +63,9 @@ def ingest(
     format: FileFormat = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="OLD=NEW", help="A column's name in the table."),
+        typer.Option(
+            "--column", metavar="OLD=NEW", help="A column's name in the table. May be repeated."
+        ),
     ] = None,
     missing: Annotated[
         str, typer.Option("--missing", metavar="null|error", help="Columns that a file lacks.")

@@ -19,7 +19,7 @@ app = typer.Typer(help="Make, list, describe and drop namespaces.", no_args_is_h
 
 Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its id, like prod.sales.")]
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="[NAMESPACE]", help="Its id; none means the root.")
+    str | None, typer.Argument(metavar="NAMESPACE", help="Its id; none means the root.")
 ]
 
 

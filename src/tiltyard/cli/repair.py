@@ -26,7 +26,8 @@ def repair(
         bool, typer.Option("--adopt", help="Versions that others wrote past the catalog count.")
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="They do not; their numbers are taken.")
+        bool,
+        typer.Option("--discard", help="They do not count; their numbers are never used again."),
     ] = False,
     branches: Annotated[
         bool, typer.Option("--branches", help="Remove branches that the catalog does not know.")

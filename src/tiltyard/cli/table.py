@@ -47,13 +47,13 @@ def list_(
     call: Call,
     namespace: Annotated[
         str | None,
-        typer.Argument(metavar="[NAMESPACE]", help="Where to look; none means the root."),
+        typer.Argument(metavar="NAMESPACE", help="Where to look; none means the root."),
     ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="The tables of all namespaces, with their full ids.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="How many to list at most.")
     ] = None,
     declared: Annotated[
         bool,
@@ -121,10 +121,11 @@ def versions(
     call: Call,
     table: Name,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="How many to list at most.")
     ] = None,
     branch: Annotated[
-        str | None, typer.Option("--branch", help="Those of a branch, not of the main one.")
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Those of a branch, not of the main one."),
     ] = None,
 ) -> None:
     """List the versions of a table that can be read, newest first."""
@@ -168,7 +169,9 @@ def count(call: Call, table: Name) -> None:
 def head(
     call: Call,
     table: Name,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows.")
+    ] = 10,
 ) -> None:
     """Print the first rows of a table.
 

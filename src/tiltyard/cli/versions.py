@@ -66,7 +66,7 @@ def snapshot(
     call: Call,
     version: Annotated[
         int | None,
-        typer.Argument(metavar="[VERSION]", min=1, help="Of the catalog; none means the latest."),
+        typer.Argument(metavar="VERSION", min=1, help="Of the catalog; none means the latest."),
     ] = None,
     managed_only: Annotated[
         bool, typer.Option("--managed-only", help="Leave out tables whose versions are files.")
@@ -101,7 +101,9 @@ def hide_version(
     call: Call,
     table: Name,
     version: Number,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for whoever asks.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why, for whoever asks.")
+    ] = None,
 ) -> None:
     """Keep readers from one version of a table.
 
