@@ -53,6 +53,17 @@ def test_every_command_and_option_is_explained_by_a_sentence(
     assert [name for name, text in told.items() if not text.endswith(".")] == []
 
 
+@pytest.mark.parametrize("flag", ["--root", "--profile", "-p", "-o", "-q", "-v", "--no-input"])
+def test_every_verb_takes_the_shared_options(flag: str) -> None:
+    lacking = [
+        " ".join(path)
+        for path, command in pages()
+        if path and not hasattr(command, "commands")
+        if not any(flag in each.opts for each in command.params)
+    ]
+    assert lacking == []
+
+
 def test_help_lists_the_nouns_and_the_exit_statuses(tiltyard: Tiltyard) -> None:
     shown = tiltyard("--help").out
     assert re.findall(r"^  ([a-z]+) +[A-Z]", shown, re.MULTILINE) == list(ORDER)

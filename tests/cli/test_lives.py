@@ -84,7 +84,7 @@ def test_a_dropped_table_comes_back_under_another_name(products: Tiltyard) -> No
         products(*MANIFEST, *arguments)
     products(*MANIFEST, "table", "drop", "a")
     done = products(*MANIFEST, "table", "undrop", "a", "--as", "shop.b")
-    assert (done.status, done.err) == (0, "Table shop.b, which was a is back.\n")
+    assert (done.status, done.err) == (0, "Table shop.b, which was a, is back.\n")
     assert products(*MANIFEST, "table", "list", "--all", "-o", "csv").lines == ["table", "shop.b"]
 
 

@@ -79,9 +79,9 @@ def indexes(call: Call, table: Name, branch: Branch = None) -> None:
         Field("index"),
         Field("type"),
         Field("columns", words.value),
-        Field("indexed_rows", words.number, right=True),
-        Field("unindexed_rows", words.number, right=True),
-        Field("bytes", words.size),
+        Field("indexed_rows", words.number, right=True, title="rows in it"),
+        Field("unindexed_rows", words.number, right=True, title="not yet"),
+        Field("bytes", words.size, right=True, title="size"),
     ]
     call.out.rows(
         fields,
@@ -172,7 +172,12 @@ def branches(call: Call, table: Name) -> None:
     request = ListTableBranchesRequest(id=identifiers.parse(table))
     found = call.catalog.list_table_branches(request).branches
     call.out.rows(
-        [Field("branch"), Field("from_version"), Field("from_branch"), Field("created", words.age)],
+        [
+            Field("branch"),
+            Field("from_version", title="from version"),
+            Field("from_branch", title="of branch", none="main"),
+            Field("created", words.age),
+        ],
         (
             {
                 "branch": name,

@@ -7,6 +7,8 @@ import traceback
 from enum import IntEnum
 from typing import Any
 
+from tiltyard.words import plain
+
 # Hints speak of the Python interface; whoever reads them here would rather type a command.
 _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
@@ -84,6 +86,13 @@ def report_stop() -> int:
     return Exit.STOPPED
 
 
+def as_typed(text: str) -> str:
+    """A hint on one line, with commands in place of Python."""
+    for name, typed in _AS_TYPED.items():
+        text = text.replace(name, typed)
+    return plain(text)
+
+
 def status_of(error: Exception) -> Exit:
     """The exit status of an error of the namespace interface, ours or not."""
     from lance_namespace import errors
@@ -122,7 +131,5 @@ def _print(message: str, hint: str | None) -> None:
     line = " ".join(message.split())
     console.print(Text.assemble(("error: ", "bold red"), line))
     if hint:
-        for name, typed in _AS_TYPED.items():
-            hint = hint.replace(name, typed)
-        console.print(Text.assemble(("hint:  ", "bold"), hint))
+        console.print(Text.assemble(("hint:  ", "bold"), as_typed(hint)))
     sys.stderr.flush()

@@ -60,7 +60,7 @@ def ingest(
             metavar="TABLE=PATH", help="A table, and a file, a folder or a pattern for it."
         ),
     ],
-    format: FileFormat = None,
+    file_format: FileFormat = None,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,7 +100,7 @@ def ingest(
     """
     paths = _by_table(sources)
     how: dict[str, Any] = {
-        "format": format,
+        "format": file_format,
         "columns": parse_pairs(columns, "--column"),
         "missing": missing,
         "extra": extra,
@@ -159,7 +159,7 @@ def export(
     destination: Annotated[str, typer.Argument(metavar="FOLDER", help="A path, or a URI.")],
     tables: Tables = None,
     inside: Inside = None,
-    format: FileFormat = None,
+    file_format: FileFormat = None,
     versions: Annotated[
         list[str] | None,
         typer.Option("--version", metavar="TABLE=N", help="A table's version; else the latest."),
@@ -187,7 +187,7 @@ def export(
             call.catalog,
             destination,
             choose(call.catalog, inside, tables or None),
-            format=format or "parquet",
+            format=file_format or "parquet",
             versions=pinned,
             overwrite=overwrite,
             max_tasks=max_tasks,

@@ -111,7 +111,7 @@ def undrop(
         "location": answer.location,
         "undropped_from": identifiers.shown(identifier),
     }
-    former = f", which was {result['undropped_from']}" if target else ""
+    former = f", which was {result['undropped_from']}," if target else ""
     call.out.done(f"Table {shown}{former} is back.", result)
 
 

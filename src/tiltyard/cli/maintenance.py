@@ -11,7 +11,7 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit, UsageError, as_typed
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -27,7 +27,7 @@ Inside = Annotated[
 
 TABLE = Field("table")
 WARNING = Field("warning", words.value, none="")
-ERROR = Field("error", title="why", none="")
+ERROR = Field("error", as_typed, title="why", none="")
 
 OPTIMIZED = (
     "table",

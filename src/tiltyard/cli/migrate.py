@@ -11,13 +11,14 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
+from tiltyard.cli.failures import as_typed
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.catalog.migration import Migrated
 
-FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason")]
+FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason", as_typed)]
 
 
 def migrate(

@@ -139,7 +139,7 @@ def versions(
     fields = [
         Field("version"),
         Field("committed", words.age),
-        Field("manifest_bytes", words.size),
+        Field("manifest_bytes", words.size, title="manifest size"),
         Field("manifest"),
     ]
     call.out.rows(

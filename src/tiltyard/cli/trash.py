@@ -14,7 +14,7 @@ from tiltyard import words
 from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit, UsageError, as_typed
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -233,7 +233,7 @@ _RECEIPT_FOR_PEOPLE = [
     Field("objects", words.number, right=True),
     SIZE,
 ]
-_WHY = Field("error", title="why", none="")
+_WHY = Field("error", as_typed, title="why", none="")
 
 
 def _row(dropped: Trashed) -> dict[str, Any]:

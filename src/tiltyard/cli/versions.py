@@ -10,13 +10,14 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
+from tiltyard.cli.failures import as_typed
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.versions.management import ManagedTable
 
-MANAGED = [Field("table"), Field("versions"), Field("added", right=True), Field("reason")]
+MANAGED = [Field("table"), Field("versions"), Field("added", right=True), Field("reason", as_typed)]
 SNAPSHOT = [Field("table"), Field("version", right=True), Field("location")]
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
@@ -58,7 +59,7 @@ def _summary(report: Sequence[ManagedTable], *, dry_run: bool) -> str:
     left = [each for each in report if each.reason is not None]
     managed = words.counted(len(report) - len(left), "table")
     added = words.counted(sum(each.added for each in report), "version")
-    said = f"Would manage {managed}" if dry_run else f"Managed are {managed}"
+    said = f"Would manage {managed}" if dry_run else f"Managed {managed}"
     return f"{said}, {added} new; {words.number(len(left))} left out."
 
 
