@@ -59,13 +59,23 @@ def report(error: Exception, *, verbose: bool) -> int:
     from lance_namespace.errors import LanceNamespaceError
 
     if isinstance(error, LanceNamespaceError):
-        hint = getattr(error, "hint", None)
-        if hint is None and getattr(error, "retryable", False):
-            hint = "nothing is broken; try again"
-        _print(getattr(error, "message", str(error)), hint)
+        _print(getattr(error, "message", str(error)), _hint(error))
         return status_of(error)
     _print(f"{type(error).__name__}: {error}", "this is a bug; --verbose shows where it is")
     return Exit.FAILED
+
+
+def _hint(error: Exception) -> str | None:
+    from lance_namespace import errors
+
+    used = "tiltyard config show tells which address and keys were used"
+    if hint := getattr(error, "hint", None):
+        return str(hint)
+    if isinstance(error, errors.ServiceUnavailableError):
+        return f"try again; {used}"
+    if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError):
+        return f"that is for its owner to allow; {used}"
+    return "nothing is broken; try again" if getattr(error, "retryable", False) else None
 
 
 def report_usage(error: Any) -> int:
