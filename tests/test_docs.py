@@ -33,7 +33,10 @@ _PLAIN = re.compile(r"tiltyard [^|&;<>]*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.toml)\n")
 _TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?")
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
+_LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+# Rows of the comparison about others, or about what is no behaviour.
+_NOT_SHOWN = {"Partition statistics, hidden partitioning", "Who has run it at what size"}
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,21 @@ def _exchanges(text: str) -> Iterator[tuple[str, str]]:
 def test_a_page_names_the_language_of_its_blocks_and_links_to_files_that_exist(page: Path) -> None:
     assert [each.line for each in _blocks(page) if each.language not in RUN + READ] == []
     links = _LINK.findall(page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [file for file, _ in links if not (page.parent / file).exists()] == []
+    anchors = [(page.parent / file if file else page, anchor) for file, anchor in links if anchor]
+    assert [anchor for there, anchor in anchors if anchor not in _anchors(there)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a link can point to: headings as GitHub writes them."""
+    titles = _HEADING.findall(_FENCE.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_page_is_linked_from_the_readme(page: Path) -> None:
+    linked = {ROOT / file for file, _ in _LINK.findall((ROOT / "README.md").read_text()) if file}
+    assert page in {ROOT / "README.md", *linked}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -145,6 +162,19 @@ def test_a_page_names_tests_that_exist(page: Path) -> None:
     for path, name in _TEST.findall(page.read_text()):
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(), name
+
+
+@pytest.mark.parametrize("name", ["comparison", "guarantees"])
+def test_every_claim_names_the_test_or_the_benchmark_that_shows_it(name: str) -> None:
+    lines = (ROOT / "docs" / f"{name}.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    claims = [
+        row for row in rows if row[-1] != "shown by" and set(row[-1]) != {"-"} and row[1] and row[0]
+    ]
+    assert len(claims) > 30
+    shown = re.compile(r"`(tests|benchmarks)/[\w/]+\.py")
+    lacking = [row[0] for row in claims if not shown.match(row[-1])]
+    assert sorted(lacking) == (sorted(_NOT_SHOWN) if name == "comparison" else [])
 
 
 @pytest.mark.parametrize(
