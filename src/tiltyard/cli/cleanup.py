@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
+from tiltyard.cli.flags import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.maintenance import (
     TABLE,
     All,
@@ -50,10 +51,7 @@ def cleanup(
     keep: Annotated[
         int, typer.Option("--keep", metavar="N", help="How many of the newest versions stay.")
     ] = 10,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older than this, like 7d."),
-    ] = None,
+    older_than: OlderVersions = None,
     min_age: Annotated[
         str | None,
         typer.Option("--min-age", metavar="TIME", help="What is younger stays in any case."),
@@ -76,10 +74,8 @@ def cleanup(
             "its name again.",
         ),
     ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+    apply: Apply = False,
+    yes: Yes = False,
 ) -> None:
     """Delete old versions of tables; a dry run without --apply.
 
@@ -93,8 +89,8 @@ def cleanup(
     chosen = chosen_tables(tables, inside, every=every)
     policy = CleanupPolicy(
         keep,
-        None if older_than is None else lives.duration("--older-than", older_than),
-        None if min_age is None else lives.duration("--min-age", min_age),
+        duration("--older-than", older_than),
+        duration("--min-age", min_age),
         below_floor,
         allow_young,
         branches,

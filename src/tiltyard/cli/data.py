@@ -9,8 +9,8 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
+from tiltyard.cli.flags import Name
 from tiltyard.cli.output import Field
-from tiltyard.cli.table import Name
 
 Branch = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="A branch, not the main one.")

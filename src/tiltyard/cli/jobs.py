@@ -10,10 +10,21 @@ import typer
 
 from tiltyard import words
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_files, jobs_survey, lives, maintenance, spark, trash
+from tiltyard.cli import identifiers, jobs_files, jobs_survey, maintenance, spark, trash
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running
+from tiltyard.cli.flags import (
+    Apply,
+    Dropped,
+    DryRun,
+    Name,
+    OlderDrops,
+    OlderVersions,
+    TargetRows,
+    Yes,
+    duration,
+)
+from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
 from tiltyard.cli.output import Field, Format
 
 if TYPE_CHECKING:
@@ -31,10 +42,7 @@ def optimize(
     call: Call,
     tables: Tables = None,
     inside: Inside = None,
-    target_rows: Annotated[
-        int | None,
-        typer.Option("--target-rows", metavar="ROWS", help="Join fragments up to this size."),
-    ] = None,
+    target_rows: TargetRows = None,
     split_above: Annotated[
         int | None,
         typer.Option(
@@ -43,9 +51,7 @@ def optimize(
     ] = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what there is to do.")
-    ] = False,
+    dry_run: DryRun = False,
     master: spark.Master = None,
 ) -> None:
     """Join small files of tables, and bring new rows into indexes.
@@ -88,10 +94,7 @@ def cleanup(
             "--keep", "--retain-last", metavar="N", help="How many of the newest versions stay."
         ),
     ] = 10,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older than this, like 7d."),
-    ] = None,
+    older_than: OlderVersions = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
     apply: Apply = False,
@@ -104,7 +107,7 @@ def cleanup(
     """
     from tiltyard.maintenance.policy import CleanupPolicy
 
-    age = None if older_than is None else lives.duration("--older-than", older_than)
+    age = duration("--older-than", older_than)
     policy = CleanupPolicy(keep, age)
     checked(call, tables, inside)
     with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
@@ -127,16 +130,8 @@ def cleanup(
 @verb(app, "purge")
 def purge(
     call: Call,
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TABLE", help="Dropped tables; none means what has expired."),
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than", metavar="TIME", help="What was dropped longer ago than this, like 7d."
-        ),
-    ] = None,
+    tables: Dropped = None,
+    older_than: OlderDrops = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
     apply: Apply = False,
@@ -175,7 +170,7 @@ def purge(
 @verb(app, "index")
 def index(
     call: Call,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Its id, like prod.users.")],
+    table: Name,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column.")],
     kind: Annotated[
         str, typer.Option("--type", metavar="TYPE", help="Like BTREE, INVERTED or IVF_PQ.")

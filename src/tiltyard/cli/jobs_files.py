@@ -14,7 +14,8 @@ from tiltyard import words
 from tiltyard.cli import identifiers, maintenance, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.jobs_options import Bytes, DryRun, Inside, Tables, Tasks, checked, running
+from tiltyard.cli.flags import DryRun
+from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field, Row
 

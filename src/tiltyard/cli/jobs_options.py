@@ -30,11 +30,6 @@ Bytes = Annotated[
     int | None,
     typer.Option("--max-bytes", metavar="N", min=1, help="Work on no more than so many bytes."),
 ]
-Apply = Annotated[
-    bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")]
 
 Told = Callable[[int, int], None]
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import lives, maintenance, migrate, spark
+from tiltyard.cli import maintenance, migrate, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm_all
-from tiltyard.cli.jobs_options import Apply, DryRun, Inside, Tables, Tasks, Yes, checked, running
+from tiltyard.cli.flags import Apply, DryRun, EvenIfYoung, OlderOrphans, Yes, duration
+from tiltyard.cli.jobs_options import Inside, Tables, Tasks, checked, running
 from tiltyard.cli.output import Field, Format
 
 
@@ -116,14 +117,8 @@ _ORPHAN = [
 
 def orphans(
     call: Call,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older; 7d if not said."),
-    ] = None,
-    even_if_young: Annotated[
-        bool,
-        typer.Option("--even-if-young", help="With --apply: also below 7d. Only if nobody writes."),
-    ] = False,
+    older_than: OlderOrphans = None,
+    even_if_young: EvenIfYoung = False,
     listing: Annotated[
         str | None,
         typer.Option(
@@ -142,7 +137,7 @@ def orphans(
     Like `tiltyard orphans`, for any number of files: listings and what versions refer to are joined
     by Spark. Right before files are deleted, their tables are looked at once more.
     """
-    age = None if older_than is None else lives.duration("--older-than", older_than)
+    age = duration("--older-than", older_than)
     with running(call, "look for orphans", master, "Looking") as (session, told):
         from tiltyard.spark.jobs.orphans import run
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import Exit, UsageError, as_typed
+from tiltyard.cli.flags import TargetRows, duration
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -51,10 +52,7 @@ def optimize(
     tables: Tables = None,
     every: All = False,
     inside: Inside = None,
-    target_rows: Annotated[
-        int | None,
-        typer.Option("--target-rows", metavar="ROWS", help="Join fragments up to this size."),
-    ] = None,
+    target_rows: TargetRows = None,
     catalog: Annotated[
         bool, typer.Option("--catalog", help="The catalog's own table, and its old versions.")
     ] = False,
@@ -117,7 +115,7 @@ def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
 def _optimize_catalog(call: Call, min_age: str | None) -> None:
     from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE
 
-    age = DEFAULT_MIN_AGE if min_age is None else lives.duration("--min-age", min_age)
+    age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
     done = call.catalog.optimize_catalog(min_age=age)
     said = [
         f"{words.counted(done.fragments_before, 'fragment')} became "

@@ -16,19 +16,11 @@ from tiltyard import words
 from tiltyard.cli import files, identifiers, reading
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.flags import Name, Names, Properties
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 
 app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
-
-Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
-Names = Annotated[
-    list[str], typer.Argument(metavar="TABLE", help='Their ids: name, prod.name, prod."a.b".')
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A property to keep. May be repeated."),
-]
 
 
 class CreateMode(StrEnum):

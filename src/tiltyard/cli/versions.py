@@ -11,6 +11,7 @@ from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import as_typed
+from tiltyard.cli.flags import DryRun, Name
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
@@ -20,15 +21,12 @@ if TYPE_CHECKING:
 MANAGED = [Field("table"), Field("versions"), Field("added", right=True), Field("reason", as_typed)]
 SNAPSHOT = [Field("table"), Field("version", right=True), Field("location")]
 
-Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
 Number = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The number of the version.")]
 
 
 def manage(
     call: Call,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Keep the versions of tables as rows of the manifest.
 
