@@ -14,6 +14,7 @@ import re
 import shlex
 import subprocess
 import sys
+from codeop import compile_command
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -134,6 +135,18 @@ def _exchanges(text: str) -> Iterator[tuple[str, str]]:
         command, _, expected = exchange.partition("\n")
         lines = expected.rstrip().splitlines()
         yield command, "\n".join(".*" if line == "..." else re.escape(line) for line in lines)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_can_be_pasted_into_a_python_that_runs(page: Path) -> None:
+    """Which needs an empty line after what is indented, and none within."""
+    for block in _blocks(page):
+        typed: list[str] = []
+        for line in [*block.text.splitlines(), ""] if block.language == "python" else []:
+            typed.append(line)
+            if compile_command("\n".join(typed), str(page)) is not None:
+                typed = []
+        assert typed == [], f"line {block.line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
