@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.cli.verbs import verbs
 from tiltyard.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +37,8 @@ _FILE = re.compile(r"# (\w+\.toml)\n")
 _TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?")
 _LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"`tiltyard ([a-z][a-z -]*)")
+NOUNS = {verb.partition(" ")[0] for verb in verbs() if " " in verb}
 # Rows of the comparison about others, or about what is no behaviour.
 _NOT_SHOWN = {"Partition statistics, hidden partitioning", "Who has run it at what size"}
 
@@ -175,6 +178,17 @@ def test_a_page_names_tests_that_exist(page: Path) -> None:
     for path, name in _TEST.findall(page.read_text()):
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(), name
+
+
+def test_every_command_that_a_page_speaks_of_exists() -> None:
+    known = {each for verb in verbs() for each in (verb, verb.partition(" ")[0])}
+    spoken = {
+        " ".join(words[:2] if words[0] in NOUNS else words[:1])
+        for page in PAGES
+        for words in map(str.split, _SPOKEN.findall(page.read_text()))
+    }
+    assert len(spoken) > 20
+    assert sorted(spoken - known) == []
 
 
 @pytest.mark.parametrize("name", ["comparison", "guarantees"])
