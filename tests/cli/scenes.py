@@ -151,7 +151,8 @@ def copied(template: Path, here: Path) -> None:
 
 _VARIABLE = [
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00| UTC)"), "TIME"),
-    (re.compile(r"\b[0-9a-f]{16}\b"), "GENERATION"),
+    (re.compile(r"(?<![\w.])[0-9a-f]{16}\b"), "GENERATION"),
+    (re.compile(r"\bjust now|\b\d+ minutes? ago"), "NOW"),
     (re.compile(r"\b[0-9a-f]{8}_"), "HASH_"),
     (re.compile(r"\b[\d.]+ (bytes?|kB|MB)"), "SIZE"),
     (re.compile(r"(\w*bytes\w*\"): \d+"), r"\1: SIZE"),
