@@ -224,6 +224,9 @@ def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[s
     # Only a path of this machine may be longer.
     long = [line for line in ended.stdout.splitlines() if len(line) > 80 and "/" not in line]
     assert long == []
+    printed = {line.rstrip() for line in ended.stdout.splitlines()}
+    [piece] = [each for each in _blocks(ROOT / "README.md") if "old_prices" in each.text]
+    assert [line for line in piece.text.splitlines() if line not in printed] == []
 
 
 if __name__ == "__main__":
