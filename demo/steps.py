@@ -221,10 +221,14 @@ def _drop(stage: Stage) -> None:
     )
     stage.say("For everybody else the table is gone. The trash has it:")
     stage.shell("trash", "list")
+    orders = (
+        "orders.deleted that orders.lance goes by another name"
+        if (CATALOG / "orders.deleted").exists()
+        else "tables in namespaces lie in directories that tell their whole id"
+    )
     stage.say(
         "This is the directory. The small file old_prices.deleted decides that old_prices.lance "
-        "is not shown, and orders.deleted that orders.lance goes by another name. __manifest is a "
-        "table too, with a row for every name."
+        f"is not shown, and {orders}. __manifest is a table too, with a row for every name."
     )
     stage.directory()
 

@@ -14,6 +14,7 @@ import re
 import shlex
 import subprocess
 import sys
+from codeop import compile_command
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.cli.verbs import verbs
 from tiltyard.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +35,12 @@ _PLAIN = re.compile(r"tiltyard [^|&;<>]*")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# (\w+\.toml)\n")
 _TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+(?:\.py)?)(?:::(\w+))?")
-_LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)[^)]*\)")
+_LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_SPOKEN = re.compile(r"`tiltyard ([a-z][a-z -]*)")
+NOUNS = {verb.partition(" ")[0] for verb in verbs() if " " in verb}
+# Rows of the comparison about others, or about what is no behaviour.
+_NOT_SHOWN = {"Partition statistics, hidden partitioning", "Who has run it at what size"}
 
 
 @dataclass(frozen=True)
@@ -134,10 +141,36 @@ def _exchanges(text: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_can_be_pasted_into_a_python_that_runs(page: Path) -> None:
+    """Which needs an empty line after what is indented, and none within."""
+    for block in _blocks(page):
+        typed: list[str] = []
+        for line in [*block.text.splitlines(), ""] if block.language == "python" else []:
+            typed.append(line)
+            if compile_command("\n".join(typed), str(page)) is not None:
+                typed = []
+        assert typed == [], f"line {block.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_names_the_language_of_its_blocks_and_links_to_files_that_exist(page: Path) -> None:
     assert [each.line for each in _blocks(page) if each.language not in RUN + READ] == []
     links = _LINK.findall(page.read_text())
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [file for file, _ in links if not (page.parent / file).exists()] == []
+    anchors = [(page.parent / file if file else page, anchor) for file, anchor in links if anchor]
+    assert [anchor for there, anchor in anchors if anchor not in _anchors(there)] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a link can point to: headings as GitHub writes them."""
+    titles = _HEADING.findall(_FENCE.sub("", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_page_is_linked_from_the_readme(page: Path) -> None:
+    linked = {ROOT / file for file, _ in _LINK.findall((ROOT / "README.md").read_text()) if file}
+    assert page in {ROOT / "README.md", *linked}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -145,6 +178,30 @@ def test_a_page_names_tests_that_exist(page: Path) -> None:
     for path, name in _TEST.findall(page.read_text()):
         assert (ROOT / path).exists(), path
         assert not name or f"def {name}(" in (ROOT / path).read_text(), name
+
+
+def test_every_command_that_a_page_speaks_of_exists() -> None:
+    known = {each for verb in verbs() for each in (verb, verb.partition(" ")[0])}
+    spoken = {
+        " ".join(words[:2] if words[0] in NOUNS else words[:1])
+        for page in PAGES
+        for words in map(str.split, _SPOKEN.findall(page.read_text()))
+    }
+    assert len(spoken) > 20
+    assert sorted(spoken - known) == []
+
+
+@pytest.mark.parametrize("name", ["comparison", "guarantees"])
+def test_every_claim_names_the_test_or_the_benchmark_that_shows_it(name: str) -> None:
+    lines = (ROOT / "docs" / f"{name}.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    claims = [
+        row for row in rows if row[-1] != "shown by" and set(row[-1]) != {"-"} and row[1] and row[0]
+    ]
+    assert len(claims) > 30
+    shown = re.compile(r"`(tests|benchmarks)/[\w/]+\.py")
+    lacking = [row[0] for row in claims if not shown.match(row[-1])]
+    assert sorted(lacking) == (sorted(_NOT_SHOWN) if name == "comparison" else [])
 
 
 @pytest.mark.parametrize(
@@ -167,6 +224,9 @@ def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[s
     # Only a path of this machine may be longer.
     long = [line for line in ended.stdout.splitlines() if len(line) > 80 and "/" not in line]
     assert long == []
+    printed = {line.rstrip() for line in ended.stdout.splitlines()}
+    [piece] = [each for each in _blocks(ROOT / "README.md") if "old_prices" in each.text]
+    assert [line for line in piece.text.splitlines() if line not in printed] == []
 
 
 if __name__ == "__main__":

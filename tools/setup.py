@@ -27,8 +27,8 @@ from tools.step import (
 
 # Each profile with the extras it installs and the smaller profiles it covers.
 PROFILES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
-    "core": ((), ()),
-    "spark": (("spark",), ("core",)),
+    "core": (("server",), ()),
+    "spark": (("server", "spark"), ("core",)),
     "dev": (("dev",), ("core", "spark")),
 }
 
@@ -39,9 +39,9 @@ def install_project(profile: str) -> None:
     mark = _project_mark()
     if is_done(VENV / f".tiltyard-{profile}", mark):
         return
-    if wanted and not has_java():
+    if profile != "core" and not has_java():
         wanted = [*wanted, "java"]
-    extras = f"[{','.join(wanted)}]" if wanted else ""
+    extras = f"[{','.join(wanted)}]"
     python = make_venv(VENV)
     say(f"installing tiltyard{extras} into .venv (the first time takes a minute or two)")
     pip_install(

@@ -47,7 +47,7 @@ def test_from_a_drop_to_the_trash_and_back_under_another_name_and_to_a_purge(
     visit.fill("New id", "shop.clients")
     visit.picture("restore-as")
     visit.click("button", "Restore")
-    visit.sees("Table shop.clients, which was shop.customers is back.")
+    visit.sees("Table shop.clients, which was shop.customers, is back.")
     assert catalog.open_table(["shop", "clients"]).count_rows() == 900
 
     visit.click("button", "Drop…")

@@ -84,7 +84,7 @@ def test_a_dropped_table_comes_back_under_another_name(products: Tiltyard) -> No
         products(*MANIFEST, *arguments)
     products(*MANIFEST, "table", "drop", "a")
     done = products(*MANIFEST, "table", "undrop", "a", "--as", "shop.b")
-    assert (done.status, done.err) == (0, "Table shop.b, which was a is back.\n")
+    assert (done.status, done.err) == (0, "Table shop.b, which was a, is back.\n")
     assert products(*MANIFEST, "table", "list", "--all", "-o", "csv").lines == ["table", "shop.b"]
 
 
@@ -189,11 +189,11 @@ def test_a_protected_table_can_not_be_dropped(products: Tiltyard) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["table", "undrop", "nothing"], 4, "'nothing' was not found"),
-        (["table", "hold", "nothing"], 4, "'nothing' was not found"),
-        (["table", "release", "nothing"], 4, "'nothing' was not found"),
+        (["table", "undrop", "nothing"], 4, "'nothing' is not in the trash"),
+        (["table", "hold", "nothing"], 4, "'nothing' is not in the trash"),
+        (["table", "release", "nothing"], 4, "'nothing' is not in the trash"),
         (["table", "protect", "nothing"], 4, "'nothing' was not found"),
-        (["table", "undrop", "products", "--generation", "0123"], 4, "'products' was not found"),
+        (["table", "undrop", "products", "--generation", "0123"], 4, "0123 of table 'products'"),
         (["table", "undrop", "products", "--as", "other"], 1, "can't be brought back under"),
         (["table", "drop", "live", "--ttl", "soon"], 2, "--ttl takes a time, not 'soon'"),
     ],

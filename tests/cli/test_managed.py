@@ -30,7 +30,7 @@ def test_people_see_a_summary_and_what_was_left_out(products: Tiltyard) -> None:
     done = products(*BOTH, "manage")
     assert done.status == 0
     assert "V1 location" in done.lines[-1]
-    assert done.err == "Managed are 0 tables, 0 versions new; 1 left out.\n"
+    assert done.err == "Managed 0 tables, 0 versions new; 1 left out.\n"
 
 
 def test_versions_are_hidden_and_shown(managed: Tiltyard) -> None:

@@ -52,7 +52,6 @@ def test_a_key_is_made_shown_once_listed_and_revoked(tiltyard: Tiltyard, tmp_pat
     [
         ("keys", "add", "ann", "--role", "boss", "--keys", "k.json"),
         ("keys", "list"),
-        ("keys", "revoke", "nobody", "--keys", "k.json"),
         ("serve", "--host", "0.0.0.0"),
         ("serve", "--tls-key", "k.pem"),
     ],

@@ -45,7 +45,7 @@ def test_a_dropped_table_is_restored_under_another_id(
     visitor: Visitor, catalog: tiltyard.DirectoryNamespace
 ) -> None:
     page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.eu.clicks"})
-    assert "Table shop.eu.clicks, which was shop.clicks is back." in page.text
+    assert "Table shop.eu.clicks, which was shop.clicks, is back." in page.text
     assert _state(catalog, "shop", "eu", "clicks") is Life.EXISTS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from tiltyard.cli import (
     cleanup,
@@ -33,6 +35,7 @@ from tiltyard.cli import (
 )
 from tiltyard.cli.call import shared_parameters, verb
 from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Options
+from tiltyard.cli.pages import Front
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
 
@@ -47,6 +50,7 @@ EPILOG = (
 )
 
 app = typer.Typer(
+    cls=Front,
     help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
@@ -79,11 +83,17 @@ lives.add_to(table.app)
 versions.add_to(table.app)
 
 
+@functools.cache
+def front() -> Any:
+    """The command with all of its verbs, as the parser has it: built once."""
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     completion.prepare()
     try:
-        status = app(args=arguments, prog_name="tiltyard", standalone_mode=False)
+        status = front().main(args=arguments, prog_name="tiltyard", standalone_mode=False)
     except typer.Abort:
         return failures.Exit.FAILED
     except BrokenPipeError:
@@ -135,4 +145,4 @@ _PARAMETERS = [
 ]
 _front.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
 _front.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
-app.callback(help=HELP, epilog=EPILOG)(_front)
+app.callback(cls=Front, help=HELP, epilog=EPILOG)(_front)

@@ -20,6 +20,7 @@ import typer
 from tiltyard.cli import failures
 from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Mode, Options
 from tiltyard.cli.output import Format, Output, make_output
+from tiltyard.cli.pages import Page
 
 if TYPE_CHECKING:
     from tiltyard.namespace import DirectoryNamespace
@@ -97,14 +98,15 @@ def _shared(
     """Only its parameters are used."""
 
 
-def shared_parameters(*, repeated: bool = False) -> list[inspect.Parameter]:
+@functools.cache
+def shared_parameters(*, repeated: bool = False) -> tuple[inspect.Parameter, ...]:
     """The shared options as parameters of a command.
 
     Where they are repeated, after a verb, help does not show them again, and they must not read
     the environment: it would win over an option before the noun.
     """
-    found = list(inspect.signature(_shared, eval_str=True).parameters.values())
-    return [_hidden(each) for each in found] if repeated else found
+    found = tuple(inspect.signature(_shared, eval_str=True).parameters.values())
+    return tuple(map(_hidden, found)) if repeated else found
 
 
 def _hidden(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -142,7 +144,7 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(name, help=inspect.getdoc(function), epilog=EPILOG)(run)
+        app.command(name, cls=Page, help=inspect.getdoc(function), epilog=EPILOG)(run)
         return function
 
     return decorate
@@ -153,6 +155,8 @@ def _run(options: Options, work: Callable[[Call], None]) -> None:
         logging.basicConfig(level=logging.INFO)
         logging.getLogger("tiltyard").setLevel(logging.DEBUG)
     else:
+        level = logging.ERROR if options.quiet else logging.WARNING
+        logging.basicConfig(level=level, format="warning: %(message)s")
         # Lance warns about things that are as they should be: a new table "does not exist".
         os.environ.setdefault("LANCE_LOG", "error")
     call = Call(options, make_output(options.format, quiet=options.quiet))

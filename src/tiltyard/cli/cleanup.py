@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
+from tiltyard.cli.flags import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.maintenance import (
     TABLE,
     All,
@@ -20,6 +21,7 @@ from tiltyard.cli.maintenance import (
     as_progress,
     chosen_tables,
     end_with,
+    only_table,
     show_rows,
 )
 from tiltyard.cli.output import Field
@@ -49,10 +51,7 @@ def cleanup(
     keep: Annotated[
         int, typer.Option("--keep", metavar="N", help="How many of the newest versions stay.")
     ] = 10,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older than this, like 7d."),
-    ] = None,
+    older_than: OlderVersions = None,
     min_age: Annotated[
         str | None,
         typer.Option("--min-age", metavar="TIME", help="What is younger stays in any case."),
@@ -75,14 +74,12 @@ def cleanup(
             "its name again.",
         ),
     ] = False,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+    apply: Apply = False,
+    yes: Yes = False,
 ) -> None:
     """Delete old versions of tables; a dry run without --apply.
 
-    A version goes if it is not among the newest --keep and older than --older-than; the files that
+    A version goes if it is older than --older-than and not among the newest --keep; the files that
     only it had go with it. The latest, tagged versions and those at which a branch begins always
     stay; so does what was the latest a short while ago. On a terminal you are asked to type the
     table's name, or the number of several.
@@ -92,13 +89,16 @@ def cleanup(
     chosen = chosen_tables(tables, inside, every=every)
     policy = CleanupPolicy(
         keep,
-        None if older_than is None else lives.duration("--older-than", older_than),
-        None if min_age is None else lives.duration("--min-age", min_age),
+        duration("--older-than", older_than),
+        duration("--min-age", min_age),
         below_floor,
         allow_young,
         branches,
     )
-    found = _clean_up(call, policy, chosen, dry_run=True)
+    if only := only_table(chosen):
+        found = [call.catalog.cleanup_table(only, policy, dry_run=True)]
+    else:
+        found = _clean_up(call, policy, chosen, dry_run=True)
     going = [each.table for each in found if not each.is_nothing]
     if apply and going:
         ask(call, going, yes=yes)

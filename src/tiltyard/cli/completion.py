@@ -25,15 +25,25 @@ class Shell(StrEnum):
 
 def completion(
     call: Call,
-    shell: Annotated[Shell, typer.Argument(help="The shell that you use.", show_default=False)],
+    shell: Annotated[
+        Shell,
+        typer.Argument(
+            metavar="SHELL",
+            help="The shell that you use.",
+            show_default=False,
+        ),
+    ],
 ) -> None:
     """Print a script that lets a shell complete this command.
 
-    For bash: tiltyard completion bash > ~/.local/share/bash-completion/completions/tiltyard
+    Write it where your shell looks for it, like tiltyard completion bash > FILE. The file is:
 
-    For zsh: tiltyard completion zsh > ~/.zfunc/_tiltyard, where ~/.zfunc is in fpath.
+    \b
+    bash  ~/.local/share/bash-completion/completions/tiltyard
+    zsh   ~/.zfunc/_tiltyard, where ~/.zfunc is in fpath
+    fish  ~/.config/fish/completions/tiltyard.fish
 
-    For fish: tiltyard completion fish > ~/.config/fish/completions/tiltyard.fish
+    For PowerShell, add it to your profile.
     """
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 

@@ -9,10 +9,12 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
+from tiltyard.cli.flags import Name
 from tiltyard.cli.output import Field
-from tiltyard.cli.table import Name
 
-Branch = Annotated[str | None, typer.Option("--branch", help="A branch, not the main one.")]
+Branch = Annotated[
+    str | None, typer.Option("--branch", metavar="NAME", help="A branch, not the main one.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,9 +41,11 @@ def query(
         str | None,
         typer.Option("--search", metavar="TEXT", help="The best matches, by a full-text index."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows.")
+    ] = 10,
     version: Annotated[
-        int | None, typer.Option("--version", help="An older version, by its number.")
+        int | None, typer.Option("--version", metavar="N", help="An older version, by its number.")
     ] = None,
     branch: Branch = None,
 ) -> None:
@@ -75,9 +79,9 @@ def indexes(call: Call, table: Name, branch: Branch = None) -> None:
         Field("index"),
         Field("type"),
         Field("columns", words.value),
-        Field("indexed_rows", words.number, right=True),
-        Field("unindexed_rows", words.number, right=True),
-        Field("bytes", words.size),
+        Field("indexed_rows", words.number, right=True, title="rows in it"),
+        Field("unindexed_rows", words.number, right=True, title="not yet"),
+        Field("bytes", words.size, right=True, title="size"),
     ]
     call.out.rows(
         fields,
@@ -114,7 +118,7 @@ def tag(
     table: Name,
     name: Annotated[str, typer.Argument(metavar="TAG", help="The tag's name.")],
     version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", help="Which; none means the latest.")
+        int | None, typer.Argument(metavar="VERSION", help="Which; none means the latest.")
     ] = None,
     branch: Branch = None,
     move: Annotated[
@@ -168,7 +172,12 @@ def branches(call: Call, table: Name) -> None:
     request = ListTableBranchesRequest(id=identifiers.parse(table))
     found = call.catalog.list_table_branches(request).branches
     call.out.rows(
-        [Field("branch"), Field("from_version"), Field("from_branch"), Field("created", words.age)],
+        [
+            Field("branch"),
+            Field("from_version", title="from version"),
+            Field("from_branch", title="of branch", none="main"),
+            Field("created", words.age),
+        ],
         (
             {
                 "branch": name,

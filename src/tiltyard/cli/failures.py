@@ -7,10 +7,13 @@ import traceback
 from enum import IntEnum
 from typing import Any
 
+from tiltyard.words import plain
+
 # Hints speak of the Python interface; whoever reads them here would rather type a command.
 _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
     "purge_table": "tiltyard trash purge",
+    "list_trash": "tiltyard trash list",
     "keep_newer": "--keep-newer",
     "allow_below_recovery_floor": "--allow-below-recovery-floor",
     "allow_young": "--allow-young",
@@ -41,24 +44,38 @@ class UsageError(Exception):
         self.hint = hint
 
 
+class MissingError(UsageError):
+    """The command line names something that is not there, and that no catalog knows of."""
+
+
 def report(error: Exception, *, verbose: bool) -> int:
     """Print an error of a command and return the exit status that it means."""
     if verbose:
         traceback.print_exception(error)
     if isinstance(error, UsageError):
         _print(str(error), error.hint)
-        return Exit.USAGE
+        return Exit.NOT_FOUND if isinstance(error, MissingError) else Exit.USAGE
 
     from lance_namespace.errors import LanceNamespaceError
 
     if isinstance(error, LanceNamespaceError):
-        hint = getattr(error, "hint", None)
-        if hint is None and getattr(error, "retryable", False):
-            hint = "nothing is broken; try again"
-        _print(getattr(error, "message", str(error)), hint)
+        _print(getattr(error, "message", str(error)), _hint(error))
         return status_of(error)
     _print(f"{type(error).__name__}: {error}", "this is a bug; --verbose shows where it is")
     return Exit.FAILED
+
+
+def _hint(error: Exception) -> str | None:
+    from lance_namespace import errors
+
+    used = "tiltyard config show tells which address and keys were used"
+    if hint := getattr(error, "hint", None):
+        return str(hint)
+    if isinstance(error, errors.ServiceUnavailableError):
+        return f"try again; {used}"
+    if isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError):
+        return f"that is for its owner to allow; {used}"
+    return "nothing is broken; try again" if getattr(error, "retryable", False) else None
 
 
 def report_usage(error: Any) -> int:
@@ -77,6 +94,13 @@ def report_stop() -> int:
     print(file=sys.stderr)  # the terminal has shown ^C, and stays on that line
     _print("stopped by hand", "what was done is done, and nothing is lost: run it again to go on")
     return Exit.STOPPED
+
+
+def as_typed(text: str) -> str:
+    """A hint on one line, with commands in place of Python."""
+    for name, typed in _AS_TYPED.items():
+        text = text.replace(name, typed)
+    return plain(text)
 
 
 def status_of(error: Exception) -> Exit:
@@ -117,7 +141,5 @@ def _print(message: str, hint: str | None) -> None:
     line = " ".join(message.split())
     console.print(Text.assemble(("error: ", "bold red"), line))
     if hint:
-        for name, typed in _AS_TYPED.items():
-            hint = hint.replace(name, typed)
-        console.print(Text.assemble(("hint:  ", "bold"), hint))
+        console.print(Text.assemble(("hint:  ", "bold"), as_typed(hint)))
     sys.stderr.flush()

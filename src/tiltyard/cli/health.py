@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
 from tiltyard.cli.failures import Exit
+from tiltyard.cli.flags import Apply, EvenIfYoung, OlderOrphans, duration
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.orphan import Orphan
-
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-
 
 # -- recover
 
@@ -42,7 +40,7 @@ def recover(
     Batches of versions, renames, and creates over dropped tables: all of it is done then, or
     nothing. The exit status is 3 if something could not be ended.
     """
-    patience = None if older_than is None else lives.duration("--older-than", older_than)
+    patience = duration("--older-than", older_than)
     report = call.catalog.recover(older_than=patience)
     rows = [
         {
@@ -79,25 +77,18 @@ def orphans(
         list[str] | None,
         typer.Argument(metavar="TABLE", help="Only the files of these tables."),
     ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older; 7d if not said."),
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-    ] = False,
-    even_if_young: Annotated[
-        bool,
-        typer.Option(
-            "--even-if-young",
-            help="With --apply: also below 7d. Only if nobody writes to the catalog.",
-        ),
-    ] = False,
+    older_than: OlderOrphans = None,
+    apply: Apply = False,
+    even_if_young: EvenIfYoung = False,
     adopt: Annotated[
         str | None,
-        typer.Option("--adopt", metavar="DIRECTORY", help="Put a table without a name into trash."),
+        typer.Option(
+            "--adopt", metavar="DIRECTORY", help="Put a table without a name into the trash."
+        ),
     ] = None,
-    yes: Yes = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --apply or --adopt: do not ask.")
+    ] = False,
 ) -> None:
     """Remove what nothing refers to; a dry run without --apply.
 
@@ -108,7 +99,7 @@ def orphans(
         _adopt(call, adopt, yes=yes)
         return
     wanted = identifiers.parse_all(tables or []) or None
-    floor = None if older_than is None else lives.duration("--older-than", older_than)
+    floor = duration("--older-than", older_than)
     found = list(call.catalog.find_orphans(wanted, older_than=floor))
     gone: set[str] = set()
     removable = [each for each in found if each.kind.is_removable]

@@ -10,10 +10,21 @@ import typer
 
 from tiltyard import words
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_data, lives, maintenance, spark, trash
+from tiltyard.cli import identifiers, jobs_files, jobs_survey, maintenance, spark, trash
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.jobs_options import Apply, Bytes, Inside, Tables, Tasks, Yes, checked, running
+from tiltyard.cli.flags import (
+    Apply,
+    Dropped,
+    DryRun,
+    Name,
+    OlderDrops,
+    OlderVersions,
+    TargetRows,
+    Yes,
+    duration,
+)
+from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
 from tiltyard.cli.output import Field, Format
 
 if TYPE_CHECKING:
@@ -22,7 +33,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Look after a whole catalog with Spark, here or on a cluster.", no_args_is_help=True
 )
-jobs_data.add_to(app)
+jobs_files.add_to(app)
+jobs_survey.add_to(app)
 
 
 @verb(app, "optimize")
@@ -30,10 +42,7 @@ def optimize(
     call: Call,
     tables: Tables = None,
     inside: Inside = None,
-    target_rows: Annotated[
-        int | None,
-        typer.Option("--target-rows", metavar="ROWS", help="Join fragments up to this size."),
-    ] = None,
+    target_rows: TargetRows = None,
     split_above: Annotated[
         int | None,
         typer.Option(
@@ -42,9 +51,7 @@ def optimize(
     ] = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what there is to do.")
-    ] = False,
+    dry_run: DryRun = False,
     master: spark.Master = None,
 ) -> None:
     """Join small files of tables, and bring new rows into indexes.
@@ -55,7 +62,7 @@ def optimize(
     from tiltyard.maintenance.optimize import OptimizeOptions
 
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
-    checked(tables, inside)
+    checked(call, tables, inside)
     with running(call, "optimize the tables", master, "Optimizing") as (session, told):
         from tiltyard.spark.jobs.choosing import choose
         from tiltyard.spark.jobs.optimize import SPLIT_ABOVE, run
@@ -81,13 +88,13 @@ def cleanup(
     call: Call,
     tables: Tables = None,
     inside: Inside = None,
-    retain_last: Annotated[
-        int, typer.Option("--retain-last", metavar="N", help="How many newest versions stay.")
+    keep: Annotated[
+        int,
+        typer.Option(
+            "--keep", "--retain-last", metavar="N", help="How many of the newest versions stay."
+        ),
     ] = 10,
-    older_than: Annotated[
-        str | None,
-        typer.Option("--older-than", metavar="TIME", help="Only what is older than this, like 7d."),
-    ] = None,
+    older_than: OlderVersions = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
     apply: Apply = False,
@@ -100,9 +107,9 @@ def cleanup(
     """
     from tiltyard.maintenance.policy import CleanupPolicy
 
-    age = None if older_than is None else lives.duration("--older-than", older_than)
-    policy = CleanupPolicy(retain_last, age)
-    checked(tables, inside)
+    age = duration("--older-than", older_than)
+    policy = CleanupPolicy(keep, age)
+    checked(call, tables, inside)
     with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
         from tiltyard.spark.jobs.choosing import choose, parts_of
         from tiltyard.spark.jobs.cleanup import run
@@ -123,16 +130,8 @@ def cleanup(
 @verb(app, "purge")
 def purge(
     call: Call,
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TABLE", help="Dropped tables; none means what has expired."),
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than", metavar="TIME", help="What was dropped longer ago than this, like 7d."
-        ),
-    ] = None,
+    tables: Dropped = None,
+    older_than: OlderDrops = None,
     max_tasks: Tasks = None,
     max_bytes: Bytes = None,
     apply: Apply = False,
@@ -149,7 +148,7 @@ def purge(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
     before = None if older_than is None else trash.cutoff(older_than)
-    checked(tables, None)
+    identifiers.parse_all(tables or [])
     with running(call, "purge the trash", master, "Purging") as (session, told):
         from tiltyard.spark.jobs.purge import chosen, run
 
@@ -171,7 +170,7 @@ def purge(
 @verb(app, "index")
 def index(
     call: Call,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Its id, like prod.users.")],
+    table: Name,
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column.")],
     kind: Annotated[
         str, typer.Option("--type", metavar="TYPE", help="Like BTREE, INVERTED or IVF_PQ.")
@@ -187,12 +186,14 @@ def index(
     If the table has an index of that name, nothing is done.
     """
     parts = identifiers.parse(table)
+    checked(call, [table], None)
     with running(call, "build the index", master, "Building") as (session, told):
         from tiltyard.spark.jobs.indexes import request, run
 
         asked = request(parts, column, kind, name, {})
         row = asdict(run(session, call.catalog, asked, max_tasks, told))
-    call.out.record([Field(each) for each in row], row)
+    shown = {"rows_indexed": words.number, "committed": words.yes_or_no}
+    call.out.record([Field(each, shown.get(each, words.plain)) for each in row], row)
     maintenance.end_with([row])
 
 

@@ -14,6 +14,7 @@ from tiltyard.cli import profiles, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import Exit
+from tiltyard.cli.flags import Yes
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -39,7 +40,7 @@ def maintain(
     apply: Annotated[
         bool, typer.Option("--apply", help="Do it. Without it you only see what would be done.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+    yes: Yes = False,
     master: spark.Master = None,
 ) -> None:
     """Do all that a catalog needs; a dry run without --apply.

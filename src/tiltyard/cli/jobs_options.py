@@ -30,10 +30,6 @@ Bytes = Annotated[
     int | None,
     typer.Option("--max-bytes", metavar="N", min=1, help="Work on no more than so many bytes."),
 ]
-Apply = Annotated[
-    bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")]
 
 Told = Callable[[int, int], None]
 
@@ -50,9 +46,14 @@ def running(
             yield session, lambda done, total: show(done, total, f"{done} of {total}")
 
 
-def checked(tables: Sequence[str] | None, inside: str | None) -> None:
-    """Refuse bad names before Spark starts."""
+def checked(call: Call, tables: Sequence[str] | None, inside: str | None) -> None:
+    """Refuse bad names before Spark starts. Of several tables, a missing one has a row instead."""
+    from lance_namespace import DescribeNamespaceRequest, TableExistsRequest
+
     if tables and inside is not None:
         raise UsageError("name tables, or a namespace by --in", "and not both")
-    identifiers.parse_all(tables or [])
-    identifiers.parse(inside)
+    named = identifiers.parse_all(tables or [])
+    if inside is not None:
+        call.catalog.describe_namespace(DescribeNamespaceRequest(id=identifiers.parse(inside)))
+    if len(named) == 1:
+        call.catalog.table_exists(TableExistsRequest(id=named[0]))

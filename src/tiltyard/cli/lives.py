@@ -10,9 +10,9 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit
+from tiltyard.cli.flags import Name, Names, duration
 from tiltyard.cli.output import Field
-from tiltyard.cli.table import Name, Names
 
 if TYPE_CHECKING:
     from tiltyard.lifecycle.trash import TableStatus
@@ -55,7 +55,7 @@ def drop(
     from lance_namespace import DropTableRequest
 
     wanted = identifiers.parse_all(tables)
-    kept = None if ttl is None else duration("--ttl", ttl)
+    kept = duration("--ttl", ttl)
     requests = [DropTableRequest(id=each) for each in wanted]
     if len(requests) == 1:
         answers = [call.catalog.drop_table(requests[0], ttl=kept, reason=reason)]
@@ -111,7 +111,7 @@ def undrop(
         "location": answer.location,
         "undropped_from": identifiers.shown(identifier),
     }
-    former = f", which was {result['undropped_from']}" if target else ""
+    former = f", which was {result['undropped_from']}," if target else ""
     call.out.done(f"Table {shown}{former} is back.", result)
 
 
@@ -172,18 +172,6 @@ def unprotect(call: Call, table: Name) -> None:
     call.catalog.unprotect_table(identifier)
     shown = identifiers.shown(identifier)
     call.out.done(f"Table {shown} can be dropped again.", {"table": shown, "protected": False})
-
-
-def duration(option: str, text: str) -> str:
-    """A time as the catalog understands it, or a refusal that names the option."""
-    from tiltyard.errors import InvalidInputError
-    from tiltyard.settings import duration as parsed
-
-    try:
-        parsed(text)
-    except InvalidInputError as error:
-        raise UsageError(f"{option} takes a time, not {text!r}", "like 30m, 12h or 7d") from error
-    return text
 
 
 def _about_the_drop(now: TableStatus) -> dict[str, Any]:

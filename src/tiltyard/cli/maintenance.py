@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import words
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit, UsageError, as_typed
+from tiltyard.cli.flags import TargetRows, duration
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -27,7 +28,7 @@ Inside = Annotated[
 
 TABLE = Field("table")
 WARNING = Field("warning", words.value, none="")
-ERROR = Field("error", title="why", none="")
+ERROR = Field("error", as_typed, title="why", none="")
 
 OPTIMIZED = (
     "table",
@@ -51,10 +52,7 @@ def optimize(
     tables: Tables = None,
     every: All = False,
     inside: Inside = None,
-    target_rows: Annotated[
-        int | None,
-        typer.Option("--target-rows", metavar="ROWS", help="Join fragments up to this size."),
-    ] = None,
+    target_rows: TargetRows = None,
     catalog: Annotated[
         bool, typer.Option("--catalog", help="The catalog's own table, and its old versions.")
     ] = False,
@@ -88,6 +86,9 @@ def optimize(
         return
     chosen = chosen_tables(tables, inside, every=every)
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
+    if only := only_table(chosen):
+        show_optimized(call, [call.catalog.optimize_table(only, options=options)])
+        return
     with bar(call, "Optimizing") as show:
         found = call.catalog.optimize_all_tables(
             **chosen, options=options, progress=None if show is None else as_progress(show)
@@ -114,7 +115,7 @@ def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
 def _optimize_catalog(call: Call, min_age: str | None) -> None:
     from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE
 
-    age = DEFAULT_MIN_AGE if min_age is None else lives.duration("--min-age", min_age)
+    age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
     done = call.catalog.optimize_catalog(min_age=age)
     said = [
         f"{words.counted(done.fragments_before, 'fragment')} became "
@@ -144,6 +145,12 @@ def chosen_tables(
     if tables:
         return {"tables": identifiers.parse_all(tables)}
     return {"namespace": None if inside is None else identifiers.parse(inside)}
+
+
+def only_table(chosen: Mapping[str, Any]) -> list[str] | None:
+    """The table, if one was named. Its error is that of the command then, and not a row."""
+    tables: list[list[str]] = chosen.get("tables", [])
+    return tables[0] if len(tables) == 1 else None
 
 
 def as_progress(show: Callable[[int, int, str], None]) -> Callable[[Any, int, int], None]:

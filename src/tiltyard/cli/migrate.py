@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
+from tiltyard.cli.failures import as_typed
+from tiltyard.cli.flags import DryRun
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.catalog.migration import Migrated
 
-FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason")]
+FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason", as_typed)]
 
 
 def migrate(
     call: Call,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Give every table directory at the root a row in the manifest.
 

@@ -11,15 +11,16 @@ from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
+from tiltyard.cli.flags import Properties
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
-from tiltyard.cli.table import CreateMode, Properties
+from tiltyard.cli.table import CreateMode
 
 app = typer.Typer(help="Make, list, describe and drop namespaces.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Its id, like prod.sales.")]
 MaybeName = Annotated[
-    str | None, typer.Argument(metavar="[NAMESPACE]", help="Its id; none means the root.")
+    str | None, typer.Argument(metavar="NAMESPACE", help="Its id; none means the root.")
 ]
 
 

@@ -12,6 +12,7 @@ from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import UsageError
+from tiltyard.cli.flags import Name, Yes
 from tiltyard.cli.output import Field
 
 _FIELDS = [Field("table"), Field("action"), Field("what")]
@@ -21,12 +22,13 @@ Deed = tuple[str, str]
 
 def repair(
     call: Call,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The table's id.")],
+    table: Name,
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Versions that others wrote past the catalog count.")
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="They do not; their numbers are taken.")
+        bool,
+        typer.Option("--discard", help="They do not count; their numbers are never used again."),
     ] = False,
     branches: Annotated[
         bool, typer.Option("--branches", help="Remove branches that the catalog does not know.")
@@ -41,7 +43,7 @@ def repair(
     apply: Annotated[
         bool, typer.Option("--apply", help="Mend. Without it you only see what would be done.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Mend what the doctor found; a dry run without --apply.
 

@@ -8,7 +8,7 @@ import typer
 
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.failures import UsageError
+from tiltyard.cli.failures import MissingError, UsageError
 from tiltyard.cli.output import Field
 
 if TYPE_CHECKING:
@@ -28,12 +28,18 @@ KeysFile = Annotated[
 def serve(
     call: Call,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for all.")
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="The address to listen on; 0.0.0.0 for all."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="0 for any that is free.")] = 2333,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="The port; 0 for any that is free.")
+    ] = 2333,
     keys: KeysFile = None,
     tls_certificate: Annotated[
-        str | None, typer.Option("--tls-certificate", metavar="FILE", help="For https.")
+        str | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="The certificate, for https."),
     ] = None,
     tls_key: Annotated[
         str | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")
@@ -43,7 +49,7 @@ def serve(
         typer.Option("--audit", metavar="FILE", help="Also write a line per change here."),
     ] = None,
     threads: Annotated[
-        int, typer.Option("--threads", help="How many requests are worked on at once.")
+        int, typer.Option("--threads", metavar="N", help="How many requests are worked on at once.")
     ] = 32,
     rate: Annotated[
         float,
@@ -93,7 +99,9 @@ def serve(
 
 # -- keys
 
-app = typer.Typer(help="Who may use the server.", no_args_is_help=True)
+app = typer.Typer(
+    help="Say who may use the server: make, list and revoke keys.", no_args_is_help=True
+)
 
 _NEW_KEY = [Field("name"), Field("role"), Field("key")]
 _KEY = [Field("name"), Field("role"), Field("namespace", none="(all)")]
@@ -147,7 +155,10 @@ def revoke(
     keys: KeysFile = None,
 ) -> None:
     """Take a key away. A running server refuses it from the next request on."""
-    _keyring(keys).revoke(name)
+    ring = _keyring(keys)
+    if name not in {each.name for each in ring.listed()}:
+        raise MissingError(f"there is no key called {name!r}", "tiltyard keys list shows them all")
+    ring.revoke(name)
     call.out.done(f"Revoked the key of {name}.", {"name": name, "revoked": True})
 
 

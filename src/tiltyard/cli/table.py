@@ -16,19 +16,11 @@ from tiltyard import words
 from tiltyard.cli import files, identifiers, reading
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.flags import Name, Names, Properties
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 
 app = typer.Typer(help="List, describe, create, read and drop tables.", no_args_is_help=True)
-
-Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
-Names = Annotated[
-    list[str], typer.Argument(metavar="TABLE", help='Their ids: name, prod.name, prod."a.b".')
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A property to keep. May be repeated."),
-]
 
 
 class CreateMode(StrEnum):
@@ -47,13 +39,13 @@ def list_(
     call: Call,
     namespace: Annotated[
         str | None,
-        typer.Argument(metavar="[NAMESPACE]", help="Where to look; none means the root."),
+        typer.Argument(metavar="NAMESPACE", help="Where to look; none means the root."),
     ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="The tables of all namespaces, with their full ids.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="How many to list at most.")
     ] = None,
     declared: Annotated[
         bool,
@@ -121,10 +113,11 @@ def versions(
     call: Call,
     table: Name,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="How many to list at most.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="How many to list at most.")
     ] = None,
     branch: Annotated[
-        str | None, typer.Option("--branch", help="Those of a branch, not of the main one.")
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="Those of a branch, not of the main one."),
     ] = None,
 ) -> None:
     """List the versions of a table that can be read, newest first."""
@@ -138,7 +131,7 @@ def versions(
     fields = [
         Field("version"),
         Field("committed", words.age),
-        Field("manifest_bytes", words.size),
+        Field("manifest_bytes", words.size, title="manifest size"),
         Field("manifest"),
     ]
     call.out.rows(
@@ -168,7 +161,9 @@ def count(call: Call, table: Name) -> None:
 def head(
     call: Call,
     table: Name,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many rows.")
+    ] = 10,
 ) -> None:
     """Print the first rows of a table.
 

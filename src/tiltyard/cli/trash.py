@@ -14,7 +14,8 @@ from tiltyard import words
 from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.failures import Exit, UsageError, as_typed
+from tiltyard.cli.flags import Apply, Dropped, OlderDrops, Yes, duration
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.progress import bar
 
@@ -63,22 +64,10 @@ def list_(
 @verb(app, "purge")
 def purge(
     call: Call,
-    tables: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TABLE", help="Dropped tables; none means what has expired."),
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than",
-            metavar="TIME",
-            help="What was dropped longer ago than this, like 7d, instead of what has expired.",
-        ),
-    ] = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Delete. Without it you only see what would go.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask.")] = False,
+    tables: Dropped = None,
+    older_than: OlderDrops = None,
+    apply: Apply = False,
+    yes: Yes = False,
 ) -> None:
     """Delete dropped tables for good; a dry run unless you say --apply.
 
@@ -136,9 +125,9 @@ def _plan(call: Call, tables: Sequence[str], older_than: str | None) -> PurgePla
 
 def cutoff(older_than: str) -> datetime:
     """The time so long ago."""
-    from tiltyard.settings import duration
+    from tiltyard.settings import duration as parsed
 
-    seconds = duration(lives.duration("--older-than", older_than))
+    seconds = parsed(duration("--older-than", older_than))
     if seconds is None:
         raise UsageError("--older-than takes a time, not 'never'", "like 30m, 12h or 7d")
     return datetime.now(UTC) - timedelta(seconds=seconds)
@@ -233,7 +222,7 @@ _RECEIPT_FOR_PEOPLE = [
     Field("objects", words.number, right=True),
     SIZE,
 ]
-_WHY = Field("error", title="why", none="")
+_WHY = Field("error", as_typed, title="why", none="")
 
 
 def _row(dropped: Trashed) -> dict[str, Any]:

@@ -10,24 +10,23 @@ import typer
 from tiltyard import words
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
+from tiltyard.cli.failures import as_typed
+from tiltyard.cli.flags import DryRun, Name
 from tiltyard.cli.output import Field
 from tiltyard.cli.progress import bar
 
 if TYPE_CHECKING:
     from tiltyard.versions.management import ManagedTable
 
-MANAGED = [Field("table"), Field("versions"), Field("added", right=True), Field("reason")]
+MANAGED = [Field("table"), Field("versions"), Field("added", right=True), Field("reason", as_typed)]
 SNAPSHOT = [Field("table"), Field("version", right=True), Field("location")]
 
-Name = Annotated[str, typer.Argument(metavar="TABLE", help='Its id: name, prod.name, prod."a.b".')]
 Number = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The number of the version.")]
 
 
 def manage(
     call: Call,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be done.")
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Keep the versions of tables as rows of the manifest.
 
@@ -58,7 +57,7 @@ def _summary(report: Sequence[ManagedTable], *, dry_run: bool) -> str:
     left = [each for each in report if each.reason is not None]
     managed = words.counted(len(report) - len(left), "table")
     added = words.counted(sum(each.added for each in report), "version")
-    said = f"Would manage {managed}" if dry_run else f"Managed are {managed}"
+    said = f"Would manage {managed}" if dry_run else f"Managed {managed}"
     return f"{said}, {added} new; {words.number(len(left))} left out."
 
 
@@ -66,7 +65,7 @@ def snapshot(
     call: Call,
     version: Annotated[
         int | None,
-        typer.Argument(metavar="[VERSION]", min=1, help="Of the catalog; none means the latest."),
+        typer.Argument(metavar="VERSION", min=1, help="Of the catalog; none means the latest."),
     ] = None,
     managed_only: Annotated[
         bool, typer.Option("--managed-only", help="Leave out tables whose versions are files.")
@@ -101,7 +100,9 @@ def hide_version(
     call: Call,
     table: Name,
     version: Number,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for whoever asks.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why, for whoever asks.")
+    ] = None,
 ) -> None:
     """Keep readers from one version of a table.
 

@@ -56,7 +56,7 @@ async def restore(visit: Visit) -> Response:
         keep_newer=visit.said("keep_newer") == "yes",
     )
     shown = names.dotted(as_id or identifier)
-    former = f", which was {visit.target}" if as_id else ""
+    former = f", which was {visit.target}," if as_id else ""
     return visit.go("table", f"Table {shown}{former} is back.", id=shown)
 
 

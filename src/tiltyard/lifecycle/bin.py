@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import marker
-from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.marker import Marker, State
-from tiltyard.errors import InvalidTableStateError
+from tiltyard.errors import InvalidTableStateError, TableNotFoundError
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
@@ -54,8 +53,11 @@ class Bin:
             chosen = [each for each in found if each.restorable] or found
         if not chosen:
             there = ", ".join(each.generation for each in found)
-            hint = f"the trash has its generation {there}" if there else "nor is it in the trash"
-            raise no_such_table(table, hint=hint)
+            raise TableNotFoundError(
+                f"{'' if generation is None else f'generation {generation} of '}"
+                f"table {names.display(table)} is not in the trash",
+                hint=f"its generation {there} is" if there else "list_trash tells what is",
+            )
         return max(chosen, key=lambda each: (each.dropped_at, each.generation))
 
     def is_marked(self, dropped: Trashed) -> bool:

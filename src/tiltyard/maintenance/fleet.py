@@ -75,7 +75,7 @@ def run(
             return work(table)
         except (TiltyardError, Outcome, OSError, ValueError, RuntimeError) as error:
             ours = translate(error, f"maintain table {names.display(table)}", secrets)
-            log.warning("table %s: %s", names.display(table), ours)
+            log.info("table %s: %s", names.display(table), ours)
             return failed(table, str(ours))
 
     rows: dict[TableId, R] = {}

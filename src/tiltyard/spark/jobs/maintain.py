@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard import names, words
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import Outcome
 from tiltyard.maintenance.recovery import Resolution
@@ -160,7 +160,8 @@ class _Round:
             for each in found
             if each.outcome in (Resolution.FAILED, Resolution.REFUSED)
         ]
-        return _step("recover", len(found), ended, bad, 0, f"{ended} operations ended")
+        said = f"{words.counted(ended, 'operation')} ended"
+        return _step("recover", len(found), ended, bad, 0, said)
 
     def optimize(self) -> Step:
         work = {table: each.optimize for table, each in self._tables.items() if each.optimize}
@@ -179,7 +180,7 @@ class _Round:
         ]
         before = sum(each.files_before for each in changed)
         after = sum(each.files_after for each in changed)
-        said = f"{len(changed)} tables optimized"
+        said = f"{words.counted(len(changed), 'table')} optimized"
         said += "" if self._dry_run else f", {before} files became {after}"
         size = sum(each.bytes_rewritten for each in rows)
         return _step("optimize", len(rows), len(changed), _errors(rows), size, said)
@@ -196,7 +197,8 @@ class _Round:
                 bad.append(f"{names.dotted(asked.id or ())}: {error}")
         built = sum(each.committed for each in rows)
         bad += _errors(rows)
-        return _step("index", len(wanted), built, bad, 0, f"{built} indexes built")
+        said = f"{built} {'index' if built == 1 else 'indexes'} built"
+        return _step("index", len(wanted), built, bad, 0, said)
 
     def cleanup(self) -> Step:
         work = {table: each.cleanup for table, each in self._tables.items() if each.cleanup}
@@ -207,7 +209,10 @@ class _Round:
         versions = sum(each.versions_removed for each in rows)
         files = sum(each.files_removed for each in rows)
         size = sum(each.bytes_removed for each in rows)
-        said = f"{versions} versions and {files} files of {len(changed)} tables removed"
+        said = (
+            f"{words.counted(versions, 'version')} and {words.counted(files, 'file')} of "
+            f"{words.counted(len(changed), 'table')} removed"
+        )
         return _step("cleanup", len(rows), len(changed), _errors(rows), size, said)
 
     def purge(self) -> Step:
@@ -222,7 +227,8 @@ class _Round:
             if each.outcome is Outcome.FAILED
         ]
         size = sum(each.bytes for each in gone)
-        return _step("purge", len(dropped), len(gone), bad, size, f"{len(gone)} tables purged")
+        said = f"{words.counted(len(gone), 'table')} purged"
+        return _step("purge", len(dropped), len(gone), bad, size, said)
 
     def orphans(self) -> Step:
         removes = self._policy.removes_orphans and not self._dry_run
@@ -237,7 +243,8 @@ class _Round:
         bad = [f"{each.path}: {each.error}" for each in rows if each.error is not None]
         found = [each for each in rows if each.error is None]
         gone = [each for each in found if each.action == Action.REMOVED]
-        said = f"{len(gone)} orphans removed" if removes else f"{len(found)} orphans found"
+        counted = words.counted(len(gone) if removes else len(found), "orphan")
+        said = f"{counted} {'removed' if removes else 'found'}"
         size = sum(each.bytes for each in (gone if removes else found))
         return _step("orphans", len(found), len(gone), bad, size, said)
 
