@@ -100,8 +100,9 @@ class Orphans:
     ) -> Iterator[Candidate]:
         """Files of a table that are old enough and would be orphans if no version needed them;
         `noted` are data files of writes that are under way."""
+        newest_ms = self._world.now_ms() - floor_ms
         for entry in entries:
-            found = candidate(table.location, entry) if self._is_old(entry, floor_ms) else None
+            found = candidate(table.location, entry) if entry.modified_ms <= newest_ms else None
             if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
                 yield found
 

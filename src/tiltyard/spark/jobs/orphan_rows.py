@@ -3,7 +3,7 @@ and the second look at those that nothing refers to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import pyarrow as pa
@@ -22,9 +22,8 @@ REMEMBERED = 1_000_000
 
 NAME, SEEN, ERROR = "name", "seen", "error"
 REFERENCES = "location string, kind string, value string"
-CANDIDATES = (
-    "location string, path string, size long, modified_ms long, name string, names array<string>"
-)
+CANDIDATES = "location string, path string, size long, modified_ms long, name string"
+NAMES = "location string, path string, name string"
 FOUND = "location string, path string, size long, modified_ms long, error string"
 
 Work = Callable[[Orphans, Sequence[Table], int, Mapping[str, str]], Iterator[pa.RecordBatch]]
@@ -72,16 +71,25 @@ def _refer(table: Table, kind: str, values: Sequence[str]) -> pa.RecordBatch:
 
 def batch(found: Sequence[Candidate]) -> pa.RecordBatch:
     """Candidates as rows."""
-    every = [each.names for each in found]
     columns = {
         "location": pa.array([each.location for each in found], pa.string()),
         "path": pa.array([each.entry.key for each in found], pa.string()),
         "size": pa.array([each.entry.size for each in found], pa.int64()),
         "modified_ms": pa.array([each.entry.modified_ms for each in found], pa.int64()),
-        "name": pa.array([each[0] if each else "" for each in every], pa.string()),
-        "names": pa.array(every, pa.list_(pa.string())),
+        "name": pa.array([each.likeliest_name for each in found], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def every_name(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each name by which a version could refer to a candidate, a row for each."""
+    for each in batches:
+        rows = each.to_pylist()
+        found = [candidate(str(row["location"]), as_entry(row)) for row in rows]
+        named = [(it.location, it.entry.key, name) for it in found if it for name in it.names]
+        columns = [pa.array(column, pa.string()) for column in zip(*named, strict=True)]
+        if columns:
+            yield pa.RecordBatch.from_arrays(columns, names=["location", "path", "name"])
 
 
 def still(

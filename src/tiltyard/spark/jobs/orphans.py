@@ -277,17 +277,18 @@ class _Search:
 
 # Spark takes these streams for tiny, and would broadcast them.
 _MERGE = "merge"
+_NAMED = ["location", "name"]
 
 
 def _without(listed: DataFrame, known: DataFrame) -> DataFrame:
     """Files whose likeliest name no version has: of those that are needed, few are left."""
-    return listed.join(known.hint(_MERGE), ["location", "name"], "left_anti")
+    return listed.join(known.hint(_MERGE), _NAMED, "left_anti")
 
 
 def _without_all(rest: DataFrame, known: DataFrame) -> DataFrame:
     """Files of which no version has any name."""
-    each_name = rest.select("path", "location", functions.explode("names").alias("name"))
-    needed = each_name.join(known.hint(_MERGE), ["location", "name"], "left_semi")
+    each_name = rest.mapInArrow(orphan_rows.every_name, orphan_rows.NAMES)
+    needed = each_name.join(known.hint(_MERGE), _NAMED, "left_semi")
     return rest.join(needed.select("path").hint(_MERGE), "path", "left_anti")
 
 
