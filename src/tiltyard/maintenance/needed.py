@@ -202,16 +202,18 @@ def _branch_of(location: str, entry: Entry) -> str:
 def _of_versions(
     access: Lance, place: str, versions: Iterable[Entry]
 ) -> Generator[Needed, None, set[str]]:
-    """What the versions of a branch refer to, and newer ones; returns the names of the manifests
-    that were read for it."""
-    numbers = [each.version for each in map(version_files.parse, versions) if each is not None]
+    """What the versions of a branch refer to; returns the names of the manifests that were read
+    for it."""
+    numbers = {each.version for each in map(version_files.parse, versions) if each is not None}
     dataset = access.open(place, max(numbers))
     known: set[str] = set()
     for batch in dataset.tracked_files(min_version=min(numbers)):
         found = Needed()
-        paths, kinds = (batch.column(each).to_pylist() for each in ("path", "type"))
-        for path, kind in zip(paths, kinds, strict=True):
+        columns = (batch.column(each).to_pylist() for each in ("version", "path", "type"))
+        for version, path, kind in zip(*columns, strict=True):
             name = path.rpartition("/")[2]
+            if version not in numbers:  # newer ones come along
+                continue
             if kind == "manifest":
                 known.add(name)
             elif kind == "transaction file":

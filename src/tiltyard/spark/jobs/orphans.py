@@ -1,7 +1,8 @@
 """`orphans`: what lies in a catalog and nothing refers to, found by a join and removed in bulk.
 
-Executors read what all versions refer to, and list the directories of tables, each a stream of
-rows. Spark joins both: a file whose name no version has is a candidate. Then each table with
+Executors read what all versions of a table refer to, and then list its directory: a file whose
+name no version has is a candidate. Where the names of one table are too many for a process, or the
+listing is somebody else's, both are streams of rows, and Spark joins them. Then each table with
 candidates is looked at once more, at the versions that came since, right before anything is
 deleted. What lies beside the tables is found on the driver. `maintenance.orphans` says what an
 orphan is; only its units are run here.
@@ -9,10 +10,11 @@ orphan is; only its units are run here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
@@ -27,7 +29,7 @@ from tiltyard.maintenance.orphan import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.health import Duration, orphan_floor_ms
 from tiltyard.settings import Settings
-from tiltyard.spark.jobs import fanout, orphan_rows
+from tiltyard.spark.jobs import fanout, orphan_join, orphan_rows
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.packing import pack
 from tiltyard.spark.jobs.results import frame
@@ -36,6 +38,8 @@ from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
 
 TASKS_PER_CORE = 4
+# Names that versions of one table have, and one process holds: some hundred MB of them.
+MOST_NAMES = 1_000_000
 _LISTED = ("path", "size", "modified")
 
 
@@ -171,24 +175,28 @@ class _Search:
     def _inside(
         self, tables: Sequence[Table], inventory: DataFrame | None, progress: Progress | None
     ) -> list[OrphanFile]:
-        references = self._tasks(tables, orphan_rows.references, orphan_rows.REFERENCES)
+        is_taken = inventory is not None
+        look = partial(orphan_rows.strays, most_names=MOST_NAMES)
+        work = orphan_rows.references if is_taken else look
+        references = self._tasks(tables, work, orphan_rows.REFERENCES)
         references = references.persist(StorageLevel.MEMORY_AND_DISK)
         rest: DataFrame | None = None
         try:
             with watched(self._spark, self._count(tables), len(tables), progress):
-                failed = references.where(functions.col("kind") == orphan_rows.ERROR).collect()
-            broken = {row.location for row in failed}
-            readable = [each for each in tables if each.location not in broken]
-            if inventory is None:
-                listed = self._tasks(readable, orphan_rows.listing, orphan_rows.CANDIDATES)
-            else:
-                listed = self._taken(inventory, readable)
-            known = references.where(functions.col("kind") == orphan_rows.NAME).select(
-                "location", functions.col("value").alias("name")
-            )
-            rest = _without(listed, known).persist(StorageLevel.MEMORY_AND_DISK)
-            found = _without_all(rest, known)
-            answer = self._looked_at_again(found, references, fresh=inventory is not None)
+                told = orphan_join.of(references, orphan_rows.ERROR, orphan_rows.BIG).collect()
+            failed = [each for each in told if each.kind == orphan_rows.ERROR]
+            broken = {each.location for each in failed}
+            found = orphan_join.strays(references, broken)
+            listed = self._listed(tables, {each.location for each in told} - broken)
+            if inventory is not None:
+                listed = self._taken(inventory, [e for e in tables if e.location not in broken])
+            if listed is not None:
+                known = orphan_join.of(references, orphan_rows.NAME).withColumnRenamed(
+                    "value", "name"
+                )
+                rest = orphan_join.without(listed, known).persist(StorageLevel.MEMORY_AND_DISK)
+                found = found.union(orphan_join.without_all(rest, known).select(*found.columns))
+            answer = self._looked_at_again(found, references, fresh=is_taken)
             rows = [_result(row, dry_run=self._dry_run) for row in answer.toArrow().to_pylist()]
         finally:
             references.unpersist()
@@ -199,6 +207,13 @@ class _Search:
             for each in failed
         ]
         return [*errors, *sorted(rows, key=lambda each: each.path)]
+
+    def _listed(self, tables: Sequence[Table], big: Collection[str]) -> DataFrame | None:
+        """The files of tables that have too many names; None if there is no such table."""
+        chosen = [each for each in tables if each.location in big]
+        if not chosen:
+            return None
+        return self._tasks(chosen, orphan_rows.listing, orphan_rows.CANDIDATES)
 
     def _tasks(self, tables: Sequence[Table], work: orphan_rows.Work, schema: str) -> DataFrame:
         """A stream of rows about tables, many of them to a task."""
@@ -249,8 +264,8 @@ class _Search:
     def _looked_at_again(
         self, found: DataFrame, references: DataFrame, *, fresh: bool
     ) -> DataFrame:
-        seen = references.where(functions.col("kind") == orphan_rows.SEEN).select(
-            "location", "value"
+        seen = orphan_join.of(references, orphan_rows.SEEN).select(
+            functions.col("location").alias("at"), "value"
         )
         properties, floor_ms, dry_run = self._properties, self._floor_ms, self._dry_run
 
@@ -270,26 +285,8 @@ class _Search:
                 return orphan_rows.answer(location, [], str(ours))
             return orphan_rows.answer(location, going)
 
-        chosen = found.select("location", "path", "size", "modified_ms")
-        by_location = chosen.groupBy("location").cogroup(seen.groupBy("location"))
+        by_location = found.groupBy("location").cogroup(seen.groupBy("at"))
         return by_location.applyInArrow(look, orphan_rows.FOUND)
-
-
-# Spark takes these streams for tiny, and would broadcast them.
-_MERGE = "merge"
-_NAMED = ["location", "name"]
-
-
-def _without(listed: DataFrame, known: DataFrame) -> DataFrame:
-    """Files whose likeliest name no version has: of those that are needed, few are left."""
-    return listed.join(known.hint(_MERGE), _NAMED, "left_anti")
-
-
-def _without_all(rest: DataFrame, known: DataFrame) -> DataFrame:
-    """Files of which no version has any name."""
-    each_name = rest.mapInArrow(orphan_rows.every_name, orphan_rows.NAMES)
-    needed = each_name.join(known.hint(_MERGE), _NAMED, "left_semi")
-    return rest.join(needed.select("path").hint(_MERGE), "path", "left_anti")
 
 
 def _find(catalog: DirectoryNamespace, table: names.TableId) -> Table | None:
