@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -102,20 +102,24 @@ def test_tables_are_counted_and_orphans_go(
 
 
 def test_files_are_loaded_once_and_tables_written_out(
-    spark: SparkSession, place: Bucket, catalog: DirectoryNamespace, tmp_path: Path
+    spark: SparkSession, ministack: S3Server, catalog: DirectoryNamespace
 ) -> None:
-    pq.write_table(rows(40), tmp_path / "more.parquet")
+    elsewhere = Bucket(ministack, ministack.new_root())
+    body = pa.BufferOutputStream()
+    pq.write_table(rows(40), body)
+    elsewhere.write("inbox/more.parquet", body.getvalue().to_pybytes())
     for expected in ("loaded", "present"):
-        (row,) = jobs.ingest(catalog, {"a": str(tmp_path / "more.parquet")}, spark).collect()
+        (row,) = jobs.ingest(catalog, {"a": f"{elsewhere.root}/inbox"}, spark).collect()
         assert (row.action, row.error) == (expected, None)
     assert catalog.open_table(["a"]).count_rows() == 50
-    target = f"{place.root}/exported"
-    exported = jobs.export(catalog, target, spark, tables=["a", "b"]).collect()
+    exported = jobs.export(
+        catalog, f"{elsewhere.root}/exported", spark, tables=["a", "b"]
+    ).collect()
     assert {row.table: (row.action, row.rows) for row in exported} == {
         "a": ("exported", 50),
         "b": ("exported", 40),
     }
-    written = [each for each in place.files() if each.startswith("exported/a/")]
+    written = [each for each in elsewhere.files() if each.startswith("exported/a/")]
     assert any(each.endswith(".parquet") for each in written)
 
 

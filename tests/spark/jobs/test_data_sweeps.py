@@ -139,7 +139,7 @@ ODD: tuple[tuple[Callable[[Path, str], object], str], ...] = (
     (lambda root, name: drop(_v1(root), name), "skipped"),
     (lambda root, name: deregister(_v1(root), name), "skipped"),
     (lambda root, name: _beside(root / f"{name}.lance", ".lance-deregistered"), "lifted"),
-    (lambda root, name: make_namespace(tiltyard.connect(root), name), "skipped"),
+    (lambda root, name: make_namespace(_v2(root), name), "skipped"),
     (lambda root, name: _manifest(root, name).write_bytes(b"this is no manifest"), "added"),
     (lambda root, name: _manifest(root, name).write_bytes(b""), "added"),
     (lambda root, name: shutil.rmtree(root / f"{name}.lance" / "data"), "added"),
@@ -148,6 +148,10 @@ ODD: tuple[tuple[Callable[[Path, str], object], str], ...] = (
 
 def _v1(root: Path) -> tiltyard.DirectoryNamespace:
     return tiltyard.connect(root, manifest_enabled=False)
+
+
+def _v2(root: Path) -> tiltyard.DirectoryNamespace:
+    return tiltyard.connect(root, dir_listing_enabled=False)
 
 
 def _emptied(location: Path) -> None:
@@ -190,8 +194,7 @@ def _migrate(spark: SparkSession, root: Path, tables: int, told: Told | None = N
         "present": len(added),
         "skipped": tables - len(added),
     }
-    by_rows = tiltyard.connect(root, dir_listing_enabled=False)
-    assert {f"{name}.lance" for name in by_rows._catalog.list_all_tables()} == added
+    assert {f"{name}.lance" for name in _v2(root)._catalog.list_all_tables()} == added
 
 
 def test_a_migration_takes_each_directory_for_what_it_is(

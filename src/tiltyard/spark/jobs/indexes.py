@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import lance_namespace as api
@@ -144,16 +145,17 @@ def run_all(
     wanted: Sequence[api.CreateTableIndexRequest],
     max_tasks: int | None = None,
     progress: Progress | None = None,
+    split_above: int = SPLIT_ABOVE,
 ) -> list[Indexed]:
     """The rows of many indexes, in their order, errors among them. Several of one table are built
-    one after the other, by one unit."""
+    one after the other, by one unit; those of a table with more than `split_above` rows by all."""
     of_tables: dict[TableId, list[api.CreateTableIndexRequest]] = {}
     for asked in wanted:
         of_tables.setdefault(tuple(asked.id or ()), []).append(asked)
     found = fanout.run(
         spark,
         catalog,
-        _build_whole,
+        partial(_build_whole, most_rows=split_above),
         list(of_tables.values()),
         lambda items, error: [replace(_row(each), error=error) for each in items],
         doing="build an index",
@@ -163,9 +165,22 @@ def run_all(
     rows = {table: iter(each) for table, each in zip(of_tables, found, strict=True)}
     every = [(asked, next(rows[tuple(asked.id or ())])) for asked in wanted]
     return [
-        run(spark, catalog, asked, max_tasks) if row.skipped == TOO_BIG else row
+        _run_one(spark, catalog, asked, max_tasks) if row.skipped == TOO_BIG else row
         for asked, row in every
     ]
+
+
+def _run_one(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    asked: api.CreateTableIndexRequest,
+    max_tasks: int | None,
+) -> Indexed:
+    """One of many: whatever is wrong with it is in its row."""
+    try:
+        return run(spark, catalog, asked, max_tasks)
+    except TiltyardError as error:
+        return replace(_row(asked), error=str(error))
 
 
 def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:
@@ -173,22 +188,27 @@ def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:
 
 
 def _build_whole(
-    catalog: DirectoryNamespace, wanted: Sequence[api.CreateTableIndexRequest]
+    catalog: DirectoryNamespace,
+    wanted: Sequence[api.CreateTableIndexRequest],
+    *,
+    most_rows: int,
 ) -> list[Indexed]:
     """The indexes of one table, unless it is too big for one process."""
     rows = []
     for asked in wanted:
         try:
-            rows.append(_committed(catalog, asked))
+            rows.append(_committed(catalog, asked, most_rows))
         except TiltyardError as error:
             rows.append(replace(_row(asked), error=str(error)))
     return rows
 
 
-def _committed(catalog: DirectoryNamespace, asked: api.CreateTableIndexRequest) -> Indexed:
+def _committed(
+    catalog: DirectoryNamespace, asked: api.CreateTableIndexRequest, most_rows: int
+) -> Indexed:
     steps = catalog.index_steps()
     for _ in range(TRIES):
-        planned = steps.plan(asked, 1, SPLIT_ABOVE)
+        planned = steps.plan(asked, 1, most_rows)
         if not planned.segments:
             return planned.row
         try:
