@@ -101,7 +101,7 @@ class Inventory:
         self._opening = opening
 
     def of(self, table: Table, floor_ms: int = FLOOR_MS) -> TableInventory:
-        """A listing of its files, and two requests for each version."""
+        """A listing of its files, and a request for each version, two if it has indexes."""
         row = TableInventory(names.dotted(table.id))
         if self._catalog.latest(table) is None:
             return self._weighed(replace(row, state=State.DECLARED), table)
