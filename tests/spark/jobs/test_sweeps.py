@@ -5,6 +5,7 @@ executor dies in the middle."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.spark.lake import Lake
 from tiltyard import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.maintenance.sidecars import Covered, Kind
 from tiltyard.spark.jobs import build_index, cleanup, maintain, optimize, purge
 from tiltyard.spark.jobs.indexes import request, run_all
 
@@ -62,6 +64,26 @@ def _files(made: Zoo, name: str) -> list[object]:
 
 def test_every_table_that_can_be_is_optimized(spark: SparkSession, few: Zoo) -> None:
     _optimize(spark, few)
+
+
+def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its_turn(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.optimize"], "COMMIT_TIME", 0.1)
+    for name in ("left", "batch", "other"):
+        lake.put(name, {"id": list(range(20))}, files=4)
+    sidecars = lake.catalog._recovery.sidecars
+    for name, kind in (("left", Kind.COMPACTION), ("batch", Kind.BATCH)):
+        version = lake.open(name).version
+        covered = Covered((name,), f"{name}.lance", version, version, "of-the-dead")
+        sidecars.publishing(sidecars.arm(kind, [covered]))
+
+    rows = {row.table: row for row in optimize(lake.catalog, spark).collect()}
+
+    done = {name: row.committed for name, row in rows.items()}
+    assert done == {"left": True, "batch": False, "other": True}
+    assert "has not ended" in rows["batch"].error
+    assert [each.kind for each in sidecars.every()] == [Kind.BATCH]
 
 
 @pytest.mark.timeout(900)

@@ -25,6 +25,11 @@ def strays(rows: DataFrame, broken: Collection[str]) -> DataFrame:
     return found.select("location", functions.col("value").alias("path"), "size", "modified_ms")
 
 
+def known(rows: DataFrame) -> DataFrame:
+    """The names that versions have."""
+    return of(rows, orphan_rows.NAME).select("location", functions.col("value").alias("name"))
+
+
 def without(listed: DataFrame, known: DataFrame) -> DataFrame:
     """Files whose likeliest name no version has: of those that are needed, few are left."""
     return listed.join(known.hint(_MERGE), _NAMED, "left_anti")

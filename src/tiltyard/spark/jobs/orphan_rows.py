@@ -149,6 +149,25 @@ def every_name(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays(columns, names=["location", "path", "name"])
 
 
+def taken(
+    units: Orphans,
+    batches: Iterable[pa.RecordBatch],
+    tables: Mapping[str, Table],
+    floor_ms: int,
+    root: str,
+) -> Iterator[pa.RecordBatch]:
+    """The files of a ready listing that could be orphans; `tables` are known by their location."""
+    noted = units.noted(floor_ms)
+    for each in batches:
+        found: list[Candidate] = []
+        for row in each.to_pylist():
+            entry = entry_of(row, root)
+            table = tables.get(location_of(entry.key, tables))
+            if table is not None:
+                found += units.candidates(table, [entry], noted, floor_ms)
+        yield batch(found)
+
+
 def still(
     units: Orphans, rows: Sequence[dict[str, object]], seen: set[str], floor_ms: int, fresh: bool
 ) -> list[Candidate]:

@@ -11,6 +11,7 @@ orphan is; only its units are run here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, translate
-from tiltyard.maintenance.candidates import Candidate, candidate
+from tiltyard.maintenance.candidates import candidate
 from tiltyard.maintenance.orphan import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.health import Duration, orphan_floor_ms
@@ -175,36 +176,28 @@ class _Search:
     def _inside(
         self, tables: Sequence[Table], inventory: DataFrame | None, progress: Progress | None
     ) -> list[OrphanFile]:
-        is_taken = inventory is not None
         look = partial(orphan_rows.strays, most_names=MOST_NAMES)
-        work = orphan_rows.references if is_taken else look
-        references = self._tasks(tables, work, orphan_rows.REFERENCES)
-        references = references.persist(StorageLevel.MEMORY_AND_DISK)
-        rest: DataFrame | None = None
-        try:
+        work = look if inventory is None else orphan_rows.references
+        with ExitStack() as stack:
+            references = self._tasks(tables, work, orphan_rows.REFERENCES)
+            references = _kept(references, stack)
             with watched(self._spark, self._count(tables), len(tables), progress):
                 told = orphan_join.of(references, orphan_rows.ERROR, orphan_rows.BIG).collect()
-            failed = [each for each in told if each.kind == orphan_rows.ERROR]
-            broken = {each.location for each in failed}
-            found = orphan_join.strays(references, broken)
-            listed = self._listed(tables, {each.location for each in told} - broken)
-            if inventory is not None:
-                listed = self._taken(inventory, [e for e in tables if e.location not in broken])
+            failed = {each.location: each.value for each in told if each.kind == orphan_rows.ERROR}
+            found = orphan_join.strays(references, failed)
+            if inventory is None:
+                listed = self._listed(tables, {each.location for each in told} - failed.keys())
+            else:
+                listed = self._taken(inventory, [e for e in tables if e.location not in failed])
             if listed is not None:
-                known = orphan_join.of(references, orphan_rows.NAME).withColumnRenamed(
-                    "value", "name"
-                )
-                rest = orphan_join.without(listed, known).persist(StorageLevel.MEMORY_AND_DISK)
+                known = orphan_join.known(references)
+                rest = _kept(orphan_join.without(listed, known), stack)
                 found = found.union(orphan_join.without_all(rest, known).select(*found.columns))
-            answer = self._looked_at_again(found, references, fresh=is_taken)
+            answer = self._looked_at_again(found, references, fresh=inventory is not None)
             rows = [_result(row, dry_run=self._dry_run) for row in answer.toArrow().to_pylist()]
-        finally:
-            references.unpersist()
-            if rest is not None:
-                rest.unpersist()
         errors = [
-            OrphanFile(each.location, "table", 0, action=Action.FAILED, error=each.value)
-            for each in failed
+            OrphanFile(location, "table", action=Action.FAILED, error=error)
+            for location, error in failed.items()
         ]
         return [*errors, *sorted(rows, key=lambda each: each.path)]
 
@@ -244,15 +237,7 @@ class _Search:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             assert token
             units = opened(properties).orphan_units
-            noted = units.noted(floor_ms)
-            for batch in batches:
-                found: list[Candidate] = []
-                for row in batch.to_pylist():
-                    entry = orphan_rows.entry_of(row, root)
-                    table = by_location.get(orphan_rows.location_of(entry.key, by_location))
-                    if table is not None:
-                        found += units.candidates(table, [entry], noted, floor_ms)
-                yield orphan_rows.batch(found)
+            yield from orphan_rows.taken(units, batches, by_location, floor_ms, root)
 
         listed = inventory.select(
             functions.col("path"),
@@ -287,6 +272,12 @@ class _Search:
 
         by_location = found.groupBy("location").cogroup(seen.groupBy("at"))
         return by_location.applyInArrow(look, orphan_rows.FOUND)
+
+
+def _kept(rows: DataFrame, stack: ExitStack) -> DataFrame:
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    stack.callback(kept.unpersist)
+    return kept
 
 
 def _find(catalog: DirectoryNamespace, table: names.TableId) -> Table | None:
