@@ -23,6 +23,7 @@ from tiltyard import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
+from tiltyard.spark.batches import fit_for
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.target import Target
 from tiltyard.spark.write import as_stored, write_files
@@ -97,7 +98,8 @@ def rewrite(rows: DataFrame, job: Job) -> Changed:
     namespace = job.target.namespace()
     new: list[str] = []
     try:
-        answers = _spread(rows, job).mapInArrow(_task(job), _ANSWER).collect()
+        with fit_for(rows):
+            answers = _spread(rows, job).mapInArrow(_task(job), _ANSWER).collect()
         twice = [each.text for each in answers if each.kind == _TWICE]
         if twice:
             raise InvalidInputError(

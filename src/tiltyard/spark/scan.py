@@ -42,7 +42,10 @@ READ_OPTIONS = TARGET_OPTIONS | {
     "with_row_id",
 }
 
-ROWS_PER_BATCH = 32 * 1024
+# A batch should stay in the cache of a core while the JVM takes its rows, and not be too small for
+# what each one costs.
+BATCH_BYTES = 2 * 1024 * 1024
+FEWEST_ROWS_PER_BATCH, ROWS_PER_BATCH = 1024, 32 * 1024
 ROW_BYTES = 8  # what Spark adds for each row to an estimate
 # A task costs some hundredths of a second, so one of fewer rows does not pay; one of more holds
 # back the cores that are done.
@@ -82,11 +85,11 @@ class Scan:
         fragments_per_partition: int | None = None,
     ) -> Scan:
         """A scan of a version that is pinned already."""
-        if wanted.batch_size is None:
-            wanted = replace(wanted, batch_size=ROWS_PER_BATCH)
         arrow = scan.schema_of(snapshot, wanted)
         schema = to_spark_schema(arrow)
         width = ROW_BYTES + sum(bytes_of(field.type) for field in arrow)
+        if wanted.batch_size is None:
+            wanted = replace(wanted, batch_size=_rows_per_batch(width))
         return cls(snapshot, wanted, schema, width, num_partitions, fragments_per_partition)
 
     @classmethod
@@ -122,6 +125,10 @@ class Scan:
         wire = wire_schema(self.schema, timezone)
         for batch in scan.read(self.snapshot, self.wanted, piece):
             yield to_spark_batch(batch, wire)
+
+
+def _rows_per_batch(width: int) -> int:
+    return min(ROWS_PER_BATCH, max(FEWEST_ROWS_PER_BATCH, BATCH_BYTES // width))
 
 
 class Reader(DataSourceReader):

@@ -13,15 +13,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tiltyard.spark import batches
 from tiltyard.spark.functions import register_functions
 from tiltyard.spark.java import java_home
 from tiltyard.spark.source import TiltyardSource
 
 LOCAL = "127.0.0.1"
 
-# Rows of one Arrow batch between Python and the JVM: large enough to hide the cost of each, small
-# enough for wide vectors. Bytes that go through the socket between them at once.
-ROWS_PER_BATCH = 32 * 1024
+# Bytes that go through the socket between Python and the JVM at once.
 SOCKET_BYTES = 1024 * 1024
 
 
@@ -77,7 +76,7 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
         "spark.ui.enabled": ui,
         "spark.ui.showConsoleProgress": False,
         "spark.sql.execution.arrow.pyspark.enabled": True,
-        "spark.sql.execution.arrow.maxRecordsPerBatch": ROWS_PER_BATCH,
+        **batches.SETTINGS,
     }
     if memory is not None:
         chosen["spark.driver.memory"] = memory

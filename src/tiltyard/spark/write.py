@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark import columns
+from tiltyard.spark.batches import fit_for
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.jvm import shows_plans
 from tiltyard.spark.options import Options, refuse_partial_write
@@ -62,7 +63,7 @@ _MODES = {
     "default": ("append", "error"),
 }
 
-# Spark sends batches of ten thousand rows unless told otherwise, and each costs Lance some time.
+# Spark sends batches of some thousand rows, and each costs Lance some time.
 ROWS_PER_BATCH = 64 * 1024
 # The bytes of a decimal.
 WIDEST = 16
@@ -82,7 +83,8 @@ def write(df: DataFrame, table: str, *, mode: str = "errorifexists", **options: 
     if if_exists is not None:
         options["if_exists"] = if_exists
     _activate(df.sparkSession)
-    df.write.format("tiltyard").mode(known_to_spark).options(**options).save(table)
+    with fit_for(df):
+        df.write.format("tiltyard").mode(known_to_spark).options(**options).save(table)
 
 
 def _activate(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ from tiltyard import names
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark import columns
+from tiltyard.spark.batches import fit_for
 from tiltyard.spark.jobs import loading
 from tiltyard.spark.jobs.ingest_plan import Action, Ingested, ledger_of
 from tiltyard.spark.target import Target
@@ -67,9 +68,9 @@ def _load(catalog: DirectoryNamespace, name: str, frame: Frame, *, dry_run: bool
     fragments: list[str] = []
     done = False
     try:
-        fragments = [
-            row.fragment for row in frame.rows.mapInArrow(write, "fragment string").collect()
-        ]
+        with fit_for(frame.rows):
+            answers = frame.rows.mapInArrow(write, "fragment string").collect()
+        fragments = [row.fragment for row in answers]
         created = catalog.finish_load(pending, fragments, chosen.schema, [identity])
         done = created is not None
     finally:
