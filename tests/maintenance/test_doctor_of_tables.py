@@ -100,6 +100,11 @@ def test_many_versions_and_small_fragments(
         ("info", "many versions", "people"),
         ("info", "small fragments", "people"),
     ]
+    counted = both.inventory_table(["people"])
+    assert [each.message for each in both.doctor()] == [
+        f"it has {counted.versions} versions",
+        f"it has {counted.fragments} fragments of {counted.rows // counted.fragments} rows each",
+    ]
 
 
 # -- around them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lance
@@ -17,6 +17,7 @@ from tests.kit.stores import Fault
 from tests.maintenance.batch import Lake, stage
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
+from tiltyard.maintenance import needed
 from tiltyard.maintenance.orphan import Kind
 from tiltyard.maintenance.sidecars import Covered
 from tiltyard.maintenance.sidecars import Kind as Operation
@@ -166,6 +167,21 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(
     removed = catalog.remove_orphans(scan)
     assert {each.path for each in removed} == set(planted)
     assert catalog.open_table(["people"]).to_table().num_rows == 6
+
+
+def test_what_pylance_tells_of_all_versions_is_what_each_has(
+    catalog: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = catalog.orphan_units._needed(catalog._catalog.find(("people",)), 0)
+    monkeypatch.setattr(needed, "_of_versions", _raise)
+    each = catalog.orphan_units._needed(catalog._catalog.find(("people",)), 0)
+    assert told == each
+    assert len(told.files) > 5
+    assert len(told.uuids) > 5
+
+
+def _raise(*_: object) -> Iterator[object]:
+    raise OSError("one can't be read")
 
 
 def test_files_of_a_write_that_is_under_way_are_no_orphans(catalog: DirectoryNamespace) -> None:

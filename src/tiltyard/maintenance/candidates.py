@@ -7,8 +7,9 @@ names that are random and so are enough wherever the file lies.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tiltyard import names
 from tiltyard.maintenance.needed import (
@@ -19,6 +20,7 @@ from tiltyard.maintenance.needed import (
     Needed,
     is_staged,
     is_uuid,
+    transaction_of,
 )
 from tiltyard.maintenance.orphan import Kind, Orphan
 from tiltyard.store import Entry
@@ -26,7 +28,7 @@ from tiltyard.world import moment
 
 _PLACE = re.compile(
     rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"
-    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})/.+",
+    rf"(?P<folder>{'|'.join((DATA, DELETIONS, INDEXES, TRANSACTIONS))})(?:/.*)?",
     re.DOTALL,
 )
 # How writers on a disk name what is not complete yet.
@@ -54,6 +56,14 @@ class Candidate:
         return self.entry.key[len(self.location) + 1 :].split("/")
 
     @property
+    def likeliest_name(self) -> str:
+        """The name by which a version refers to it if it lies where Lance puts such files."""
+        folder, _, name = self.entry.key.rpartition("/")
+        if self.folder in (DATA, DELETIONS) and folder.endswith(f"/{self.folder}"):
+            return name
+        return next(iter(self.names), "")
+
+    @property
     def names(self) -> list[str]:
         """Every name by which a version could refer to it, the likeliest first."""
         parts = self.parts
@@ -64,7 +74,7 @@ class Candidate:
         if self.folder == INDEXES:
             return [each for each in parts if is_uuid(each)]
         if self.folder == TRANSACTIONS:
-            return [parts[-1].removesuffix(".txn")[-36:]]
+            return [transaction_of(parts[-1])]
         inside = parts[parts.index(self.folder) + 1 :]
         # A blob lies in a folder that has the name of its data file.
         first = inside[0] if len(inside) == 1 else f"{inside[0]}.lance"
@@ -86,18 +96,27 @@ class Candidate:
 
 def candidate(location: str, entry: Entry) -> Candidate | None:
     """What a file of a table could be, by its place alone; None if it is nobody's to judge."""
-    inside = entry.key[len(location) + 1 :]
-    parts: Sequence[str] = inside.split("/")
-    if _TEMPORARY.fullmatch(entry.name):
+    directory, _, name = entry.key[len(location) + 1 :].rpartition("/")
+    if _TEMPORARY.fullmatch(name):
         return Candidate(location, entry, Kind.TEMPORARY)
-    if names.VERSIONS_DIRECTORY in parts[:-1]:
+    folder = _folder(directory)
+    if folder == names.VERSIONS_DIRECTORY:
         return Candidate(location, entry, Kind.STAGED) if is_staged(entry) else None
-    place = _PLACE.fullmatch(inside)
-    if place is None:
-        return None
-    found = Candidate(location, entry, Kind.FILE, place["folder"])
+    return None if folder is None else Candidate(location, entry, Kind.FILE, folder)
+
+
+# Files come by the thousand from each directory.
+@lru_cache(maxsize=1024)
+def _folder(directory: str) -> str | None:
+    """Which of Lance's folders a directory of a table is, or lies in."""
+    parts = directory.split("/")
+    if names.VERSIONS_DIRECTORY in parts:
+        return names.VERSIONS_DIRECTORY
+    place = _PLACE.fullmatch(directory)
     # Of indexes only those are known whose folder is a UUID.
-    return found if found.folder != INDEXES or found.names else None
+    if place is None or (place["folder"] == INDEXES and not any(map(is_uuid, parts))):
+        return None
+    return str(place["folder"])
 
 
 def is_noted(found: Candidate, noted: Collection[str]) -> bool:

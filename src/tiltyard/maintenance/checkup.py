@@ -14,6 +14,7 @@ from tiltyard.errors import TableNotFoundError, TiltyardError, redact
 from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.drift import Drifts
 from tiltyard.maintenance.findings import Finding, error, info, warning
+from tiltyard.maintenance.inventory import TableInventory, counted
 from tiltyard.store import Store
 from tiltyard.versions.room import TableVersions
 
@@ -110,11 +111,9 @@ class Checkup:
         if versions > MANY_VERSIONS:
             told = f"it has {versions:,} versions"
             yield info("many versions", shown, told, f"tiltyard cleanup {shown}")
-        fragments = dataset.get_fragments()
-        if len(fragments) > MANY_FRAGMENTS:
-            rows = sum(each.metadata.num_rows for each in fragments)
-            if rows < SMALL_FRAGMENT_ROWS * len(fragments):
-                told = (
-                    f"it has {len(fragments):,} fragments of {rows // len(fragments):,} rows each"
-                )
-                yield info("small fragments", shown, told, f"tiltyard optimize {shown}")
+        found = counted(TableInventory(shown), dataset)
+        is_small = found.rows < SMALL_FRAGMENT_ROWS * found.fragments
+        if found.fragments > MANY_FRAGMENTS and is_small:
+            each = found.rows // found.fragments
+            told = f"it has {found.fragments:,} fragments of {each:,} rows each"
+            yield info("small fragments", shown, told, f"tiltyard optimize {shown}")

@@ -21,6 +21,7 @@ from tiltyard import names
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.optimize import TOO_BIG
 from tiltyard.names import TableId
 from tiltyard.tables.indexes import TEXT_TYPES, VECTOR_TYPES, checked
 from tiltyard.tables.sql import as_asked
@@ -82,10 +83,13 @@ class IndexBuilder:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
 
-    def plan(self, asked: api.CreateTableIndexRequest, segments: int) -> IndexPlan:
+    def plan(
+        self, asked: api.CreateTableIndexRequest, segments: int, most_rows: int | None = None
+    ) -> IndexPlan:
         """Check what is asked for, share the fragments out, and train a model if one is needed.
 
-        An index of that name is taken for the same one, and left as it is.
+        An index of that name is taken for the same one, and left as it is. So is a table with more
+        rows than `most_rows`.
         """
         table = names.parse_table_id(asked.id)
         self._ground.store.require_conditions()
@@ -98,8 +102,9 @@ class IndexBuilder:
             row = Indexed(names.dotted(table), name, column, kind, version=dataset.version)
             if any(each.name == name for each in dataset.describe_indices()):
                 return IndexPlan(replace(row, skipped=THERE), table)
-            if not dataset.count_rows():
-                return IndexPlan(replace(row, skipped=NO_ROWS), table)
+            rows = dataset.count_rows()
+            if not rows or (most_rows is not None and rows > most_rows):
+                return IndexPlan(replace(row, skipped=TOO_BIG if rows else NO_ROWS), table)
             with as_asked(f"build an index of type {kind} on column '{column}'"):
                 options = _trained(dataset, kind, column, options)
         except FAILURES as error:

@@ -101,13 +101,13 @@ class Inventory:
         self._opening = opening
 
     def of(self, table: Table, floor_ms: int = FLOOR_MS) -> TableInventory:
-        """A listing of its files, and two requests for each version."""
+        """A listing of its files, and a request for each version, two if it has indexes."""
         row = TableInventory(names.dotted(table.id))
         if self._catalog.latest(table) is None:
             return self._weighed(replace(row, state=State.DECLARED), table)
         try:
             dataset = self._opening(table)
-            row = _described(row, dataset)
+            row = _indexed(counted(row, dataset), dataset)
         except FAILURES as error:
             raise self._lance.explain(error, f"open table {names.display(table.id)}") from error
         return self._shared_out(row, table, dataset.version, floor_ms)
@@ -220,26 +220,29 @@ class _Sums:
         return "other" if is_young else "orphan"
 
 
-def _described(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
+def counted(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
+    """A row with what the fragments of a version tell. No request."""
     about = [each.metadata for each in dataset.get_fragments()]
     rows = sum(each.num_rows for each in about)
     ideal = max(1, -(-rows // MOST_ROWS_PER_FILE))
-    found = [
-        index for index in dataset.describe_indices() if not index.name.startswith(_OWN_INDEXES)
-    ]
-    covered = [
-        sum(each.num_rows for each in about if each.id in _fragments_of(index)) for index in found
-    ]
     return replace(
         row,
         version=dataset.version,
         rows=rows,
         deleted_rows=sum(each.num_deletions for each in about),
         fragments=len(about),
-        indexes=len(found),
-        index_coverage=(min(covered) / rows if rows else 1.0) if found else None,
         small_file_score=max(0, len(about) - ideal) / len(about) if about else 0.0,
     )
+
+
+def _indexed(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
+    rows_of = {each.fragment_id: each.metadata.num_rows for each in dataset.get_fragments()}
+    found = [
+        index for index in dataset.describe_indices() if not index.name.startswith(_OWN_INDEXES)
+    ]
+    covered = [sum(rows_of.get(each, 0) for each in _fragments_of(index)) for index in found]
+    coverage = min(covered) / row.rows if covered and row.rows else 1.0
+    return replace(row, indexes=len(found), index_coverage=coverage if found else None)
 
 
 def _fragments_of(index: object) -> set[int]:

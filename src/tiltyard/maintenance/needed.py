@@ -8,7 +8,7 @@ do not see. A staged manifest counts while a row or a sidecar names it, or while
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -57,7 +57,7 @@ class Needed:
         if folder == INDEXES:
             return bool(self.uuids.intersection(parts)) or not any(map(is_uuid, parts))
         if folder == TRANSACTIONS:
-            return parts[-1].removesuffix(".txn")[-36:] in self.uuids
+            return transaction_of(parts[-1]) in self.uuids
         if folder == DELETIONS and self.staged:
             return True
         # A blob lies in a folder that has the name of its data file.
@@ -77,8 +77,8 @@ Keeps = Callable[[Entry], bool]
 
 
 def read_needed(store: Store, access: Lance, location: str, keeps: Keeps) -> Needed:
-    """Read every version of a table. Two requests each, several at a time, and one for each staged
-    manifest that `keeps` says counts.
+    """Read every version of a table, and each staged manifest that `keeps` says counts. One
+    request each, and another if the table has indexes; several at a time.
 
     InvalidTableStateError if one can't be read: then nothing can be told.
     """
@@ -97,15 +97,30 @@ def read_each(
     indexes: Collection[str],
     keeps: Keeps,
 ) -> Iterator[Needed]:
-    """What each of the manifests refers to, if it counts."""
+    """What those of the manifests that count refer to, piece by piece.
 
-    def take(entry: Entry) -> Needed:
-        if version_files.parse(entry) is None and not (is_staged(entry) and keeps(entry)):
-            return Needed()
-        return read_one(store, access, location, entry, indexes)
-
+    Lance reads all versions of a branch at once. Those that it did not tell of, and all of them if
+    it could not read one, are read each by itself.
+    """
+    branches: dict[str, dict[str, Entry]] = {}
+    alone: list[Entry] = []
+    for entry in manifests:
+        if version_files.parse(entry) is not None:
+            branches.setdefault(_branch_of(location, entry), {})[entry.name] = entry
+        elif is_staged(entry) and keeps(entry):
+            alone.append(entry)
+    told: list[Entry] = []
+    for place, versions in branches.items():
+        try:
+            known = yield from _of_versions(access, place, versions.values())
+        except FAILURES:  # one is broken, or was deleted since
+            known = set()
+        told += [entry for name, entry in versions.items() if name in known]
+        alone += [entry for name, entry in versions.items() if name not in known]
     with ThreadPoolExecutor(READING_THREADS) as pool:
-        yield from pool.map(take, manifests)
+        yield from pool.map(lambda each: read_one(store, access, location, each, indexes), alone)
+        if indexes:
+            yield from pool.map(lambda each: _indexes_of(store, each, indexes), told)
 
 
 def manifests_in(store: Store, location: str) -> tuple[list[Entry], set[str]]:
@@ -144,7 +159,8 @@ def read_one(
     try:
         body = store.get(entry.key).body
         if version is not None:
-            files.update(_of_version(access, location, entry, version.version))
+            place = _branch_of(location, entry)
+            files.update(_files_of(access.open(place, version.version)))
     except NotThere:  # deleted since it was listed
         return Needed()
     except FAILURES as error:
@@ -153,9 +169,20 @@ def read_one(
         raise InvalidTableStateError(
             f"{entry.key} can't be read, so it can't be told what it needs: {error}"
         ) from error
-    uuids = {each.decode() for each in _TRANSACTION.findall(body)}
-    uuids.update(each for each in indexes if UUID(each).bytes in body)
+    uuids = {each.decode() for each in _TRANSACTION.findall(body)} | _named_in(body, indexes)
     return Needed(files, uuids, [] if version is not None else [body])
+
+
+def _indexes_of(store: Store, entry: Entry, indexes: Collection[str]) -> Needed:
+    """The indexes of a version, which Lance does not tell of branches. One request."""
+    try:
+        return Needed(uuids=_named_in(store.get(entry.key).body, indexes))
+    except NotThere:  # deleted since it was listed
+        return Needed()
+
+
+def _named_in(body: bytes, indexes: Collection[str]) -> set[str]:
+    return {each for each in indexes if UUID(each).bytes in body}
 
 
 def _is_gone(store: Store, entry: Entry) -> bool:
@@ -166,21 +193,51 @@ def _is_gone(store: Store, entry: Entry) -> bool:
     return False
 
 
-def _of_version(access: Lance, location: str, entry: Entry, version: int) -> Iterable[str]:
+def _branch_of(location: str, entry: Entry) -> str:
+    """The directory of the branch that a version is of; that of the table for the main one."""
     branch = _BRANCH.fullmatch(entry.key[len(location) + 1 :])
-    place = location if branch is None else f"{location}/{names.BRANCHES_DIRECTORY}/{branch[1]}"
-    return _files_of(access.open(place, version))
+    return location if branch is None else f"{location}/{names.BRANCHES_DIRECTORY}/{branch[1]}"
+
+
+def _of_versions(
+    access: Lance, place: str, versions: Iterable[Entry]
+) -> Generator[Needed, None, set[str]]:
+    """What the versions of a branch refer to; returns the names of the manifests that were read
+    for it."""
+    numbers = {each.version for each in map(version_files.parse, versions) if each is not None}
+    dataset = access.open(place, max(numbers))
+    known: set[str] = set()
+    for batch in dataset.tracked_files(min_version=min(numbers)):
+        found = Needed()
+        columns = (batch.column(each).to_pylist() for each in ("version", "path", "type"))
+        for version, path, kind in zip(*columns, strict=True):
+            name = path.rpartition("/")[2]
+            if version not in numbers:  # newer ones come along
+                continue
+            if kind == "manifest":
+                known.add(name)
+            elif kind == "transaction file":
+                found.uuids.add(transaction_of(name))
+            elif kind == "index file":
+                found.uuids.update(filter(is_uuid, path.split("/")))
+            else:
+                found.files.add(name)
+        yield found
+    return known
 
 
 def _files_of(dataset: lance.LanceDataset) -> Iterable[str]:
     for fragment in dataset.get_fragments():
-        for file in fragment.data_files():
-            yield file.path.rpartition("/")[2]
         about = fragment.metadata
-        for overlay in about.overlays:
-            yield overlay.data_file.path.rpartition("/")[2]
+        for file in (*about.files, *(each.data_file for each in about.overlays)):
+            yield file.path.rpartition("/")[2]
         if about.deletion_file is not None:
             yield about.deletion_file.path(about.id).rpartition("/")[2]
+
+
+def transaction_of(name: str) -> str:
+    """The UUID of a transaction, by the name of its file."""
+    return name.removesuffix(".txn")[-36:]
 
 
 def is_uuid(text: str) -> bool:

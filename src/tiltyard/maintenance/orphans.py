@@ -91,23 +91,30 @@ class Orphans:
         """The files of one table that no version needs. InvalidTableStateError if one of its
         versions can't be read: then nothing is an orphan."""
         needed, noted = self._needed(table, floor_ms), self.noted(floor_ms)
-        for each in self.listed(table, noted, floor_ms):
-            if not each.is_needed(needed):
-                yield each.orphan
+        yield from (each.orphan for each in self.unneeded(table, needed, noted, floor_ms))
 
     def candidates(
         self, table: Table, entries: Iterable[Entry], noted: Collection[str], floor_ms: int
     ) -> Iterator[Candidate]:
         """Files of a table that are old enough and would be orphans if no version needed them;
         `noted` are data files of writes that are under way."""
+        newest_ms = self._world.now_ms() - floor_ms
         for entry in entries:
-            found = candidate(table.location, entry) if self._is_old(entry, floor_ms) else None
+            found = candidate(table.location, entry) if entry.modified_ms <= newest_ms else None
             if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
                 yield found
 
     def listed(self, table: Table, noted: Collection[str], floor_ms: int) -> Iterator[Candidate]:
         """The candidates among all files of a table, found one after the other."""
         return self.candidates(table, self._store.walk(table.location), noted, floor_ms)
+
+    def unneeded(
+        self, table: Table, needed: Needed, noted: Collection[str], floor_ms: int
+    ) -> Iterator[Candidate]:
+        """Those among all files of a table that nothing needs."""
+        for each in self.listed(table, noted, floor_ms):
+            if each.likeliest_name not in needed.files and not each.is_needed(needed):
+                yield each
 
     def manifests(self, table: Table) -> tuple[list[Entry], set[str]]:
         """The manifests of a table, and the UUIDs of its indexes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -96,6 +96,19 @@ class Recovery:
         One request if there is none. One that can't be understood is kept, and told of.
         """
         return [self._swept(each, patience_ms) for each in self.sidecars.every()]
+
+    def sweep_compactions(
+        self, tables: Collection[TableId], *, patience_ms: int
+    ) -> list[Recovered]:
+        """Resolve those of compactions of some tables. Rows are the same whatever of one landed,
+        and its sidecar is there only while it commits: so its owner needs less time than others.
+        """
+        return [
+            self._swept(each, patience_ms)
+            for each in self.sidecars.every()
+            if isinstance(each, Sidecar) and each.kind.preserves_rows
+            if any(covered.id in tables for covered in each.tables)
+        ]
 
     def _swept(self, found: Sidecar | Unreadable, patience_ms: int) -> Recovered:
         if isinstance(found, Unreadable):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
@@ -39,6 +39,15 @@ class HealthOperations(Rooms):
         self._store.require_conditions()
         swept = self._recovery.sweep(patience_ms=patience_ms)
         return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
+
+    @says("recover")
+    def recover_compactions(
+        self, tables: Collection[TableId], *, older_than: Duration
+    ) -> list[Recovered]:
+        """End what a crash left of compactions of some tables, and of nothing else."""
+        patience_ms = _ms(older_than, "older_than")
+        self._store.require_conditions()
+        return self._recovery.sweep_compactions(tables, patience_ms=patience_ms)
 
     @says("list what was recovered in")
     def list_recovered(self, *, most: int = 100) -> list[Settled]:

@@ -17,6 +17,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from uuid import uuid4
 
 from tiltyard.errors import InvalidInputError, ServiceUnavailableError, translate
@@ -85,7 +86,7 @@ class LocalStore:
         objects, directories = [], []
         start = f"{prefix}/" if prefix else ""
         for item in self._scan(prefix):
-            with suppress(FileNotFoundError, NotADirectoryError):  # removed since the scan began
+            try:
                 if item.is_dir():
                     if _holds_something(item):
                         directories.append(item.name)
@@ -93,7 +94,9 @@ class LocalStore:
                     status = item.stat()
                     modified_ms = status.st_mtime_ns // 1_000_000
                     objects.append(Entry(start + item.name, status.st_size, modified_ms))
-        objects.sort(key=lambda entry: entry.key)
+            except (FileNotFoundError, NotADirectoryError):  # removed since the scan began
+                continue
+        objects.sort(key=attrgetter("key"))
         return Listing(tuple(objects), tuple(sorted(directories)))
 
     def first(self, prefix: str) -> Entry | None:

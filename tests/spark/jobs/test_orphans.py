@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -75,6 +76,18 @@ def test_it_finds_what_one_process_finds_and_removes_that(littered: Lake) -> Non
     assert (Path(lake.root) / "broken.lance/data/stray.lance").exists()
     assert lake.open("a").to_table().num_rows == 19
     assert _run(lake) == {"broken.lance": "failed"}
+
+
+def test_a_table_with_too_many_names_for_a_process_is_joined(
+    littered: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {each.path for each in littered.catalog.find_orphans()}
+    monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.orphans"], "MOST_NAMES", 3)
+
+    gone = _run(littered)
+
+    assert gone == {**dict.fromkeys(expected, "removed"), "broken.lance": "failed"}
+    assert littered.open("a").to_table().num_rows == 19
 
 
 def test_young_files_are_left_alone_and_a_low_floor_has_to_be_meant(lake: Lake) -> None:

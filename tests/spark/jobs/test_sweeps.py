@@ -5,6 +5,7 @@ executor dies in the middle."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,13 @@ from pyspark.sql import Row, SparkSession
 from tests.behaviours.calls import drop
 from tests.spark.executors import Killer, is_alive
 from tests.spark.jobs.zoo import Zoo, zoo
+from tests.spark.lake import Lake
 from tiltyard import names
+from tiltyard.errors import InvalidInputError
 from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.maintenance.sidecars import Covered, Kind
 from tiltyard.spark.jobs import build_index, cleanup, maintain, optimize, purge
+from tiltyard.spark.jobs.indexes import request, run_all
 
 FEW, MANY = 16, 300
 POLICY = CleanupPolicy(keep_versions=3, min_age=0, allow_young=True)
@@ -59,6 +64,26 @@ def _files(made: Zoo, name: str) -> list[object]:
 
 def test_every_table_that_can_be_is_optimized(spark: SparkSession, few: Zoo) -> None:
     _optimize(spark, few)
+
+
+def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its_turn(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.optimize"], "COMMIT_TIME", 0.1)
+    for name in ("left", "batch", "other"):
+        lake.put(name, {"id": list(range(20))}, files=4)
+    sidecars = lake.catalog._recovery.sidecars
+    for name, kind in (("left", Kind.COMPACTION), ("batch", Kind.BATCH)):
+        version = lake.open(name).version
+        covered = Covered((name,), f"{name}.lance", version, version, "of-the-dead")
+        sidecars.publishing(sidecars.arm(kind, [covered]))
+
+    rows = {row.table: row for row in optimize(lake.catalog, spark).collect()}
+
+    done = {name: row.committed for name, row in rows.items()}
+    assert done == {"left": True, "batch": False, "other": True}
+    assert "has not ended" in rows["batch"].error
+    assert [each.kind for each in sidecars.every()] == [Kind.BATCH]
 
 
 @pytest.mark.timeout(900)
@@ -225,3 +250,74 @@ def test_an_index_is_built_in_segments_and_committed_once(spark: SparkSession, f
     assert "ScalarIndexQuery" in dataset.scanner(filter="id = 7").explain_plan()
     assert dataset.to_table(filter="id = 7").num_rows == 1
     assert (again.committed, again.skipped) == (False, "it is there already")
+
+
+def _index(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+    every = sorted(made.every)
+
+    def run(told: Told | None = None) -> dict[str, Row]:
+        found = build_index(
+            made.catalog,
+            spark,
+            tables=every,
+            column="id",
+            index_type="BTREE",
+            name="by_id",
+            max_tasks=TASKS,
+            progress=told,
+        ).collect()
+        assert [row.table for row in found] == every
+        return {row.table: row for row in found}
+
+    first, again = run(told), run()
+
+    assert {name for name in made.healthy if first[name].error or again[name].error} == set()
+    assert sum(first[name].error is not None for name in made.broken) >= len(made.broken) - 3
+    assert [name for name, row in again.items() if row.committed] == []
+    for name, ids in made.healthy.items():
+        dataset = made.catalog.open_table(names.parse_dotted(name))
+        known = [each.name for each in dataset.describe_indices()]
+        assert known == (["by_id"] if ids else []), name
+        indexed = "ScalarIndexQuery" in dataset.scanner(filter="id = 7").explain_plan()
+        assert indexed == bool(ids), name
+    made.must_have_all_rows()
+
+
+def test_an_index_of_many_tables_is_built_for_each_that_can_have_it(
+    spark: SparkSession, few: Zoo
+) -> None:
+    _index(spark, few)
+
+
+def test_one_of_many_tables_that_is_big_is_built_in_segments(
+    spark: SparkSession, lake: Lake
+) -> None:
+    lake.put("big", {"id": list(range(20))}, files=4)
+    lake.put("small", {"id": [1]})
+    rows = run_all(
+        spark,
+        lake.catalog,
+        [request([name], "id", "BTREE", None, {}) for name in ("big", "small", "none")],
+        split_above=10,
+    )
+    assert [(each.table, each.committed, each.rows_indexed) for each in rows] == [
+        ("big", True, 20),
+        ("small", True, 1),
+        ("none", False, 0),
+    ]
+    assert len(lake.open("big").describe_indices()[0].segments) == 2
+    assert rows[-1].error == "table 'none' was not found"
+
+
+def test_an_index_needs_a_table_or_several(spark: SparkSession, lake: Lake) -> None:
+    for given in ({}, {"table": "a", "tables": ["b"]}):
+        with pytest.raises(InvalidInputError, match="name the table, or several"):
+            build_index(lake.catalog, spark, column="id", index_type="BTREE", **given)
+
+
+@pytest.mark.timeout(900)
+def test_building_indexes_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
+    killer = Killer(cluster)
+    _index(cluster, many, killer)
+    assert killer.killed_at
+    assert not is_alive(killer.victim)

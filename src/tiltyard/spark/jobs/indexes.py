@@ -1,4 +1,5 @@
-"""`build_index`: an index over one table, built in segments by all executors, in one commit."""
+"""`build_index`: an index over one table, built in segments by all executors, in one commit; or the
+same index over many tables, where small ones share a task."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import lance_namespace as api
@@ -19,9 +21,11 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.maintenance.indexing import Indexed, Segment
+from tiltyard.maintenance.optimize import TOO_BIG
+from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.choosing import Name, parts_of
+from tiltyard.spark.jobs.choosing import Name, choose, parts_of
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.results import frame
 from tiltyard.spark.jobs.watching import Progress
@@ -30,13 +34,18 @@ from tiltyard.spark.table import cores
 log = logging.getLogger(__name__)
 
 TRIES = 3
+OVERTAKEN = f"others changed the table first, {TRIES} times in a row"
+# Of many tables, those with more rows are each built by all executors.
+SPLIT_ABOVE = 1_000_000
 
 
 def build_index(
     catalog: Place,
     spark: SparkSession | None = None,
     *,
-    table: Name,
+    table: Name | None = None,
+    namespace: Name | None = None,
+    tables: Sequence[Name] | None = None,
     column: str,
     index_type: str,
     name: str | None = None,
@@ -44,14 +53,25 @@ def build_index(
     progress: Progress | None = None,
     **options: Any,
 ) -> DataFrame:
-    """Build an index, one segment on each core, and commit it once: one row.
+    """Build an index of one `table`, a segment on each core, and commit it once: one row.
 
-    `options` are those of `CreateTableIndexRequest`, like `num_partitions` or `with_position`. If
-    the table has an index of that name, there is nothing to do.
+    With `tables` or a `namespace` in its place, build it for each of them: one row each. `options`
+    are those of `CreateTableIndexRequest`, like `num_partitions` or `with_position`. If a table has
+    an index of that name, there is nothing to do.
     """
+    if (table is None) == (namespace is None and tables is None):
+        raise InvalidInputError(
+            "name the table, or several", hint="by table, or by tables or namespace"
+        )
     spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    asked = request(parts_of(table), column, index_type, name, options)
-    return frame(spark, Indexed, [run(spark, opened, asked, max_tasks, progress)])
+    if table is not None:
+        asked = request(parts_of(table), column, index_type, name, options)
+        return frame(spark, Indexed, [run(spark, opened, asked, max_tasks, progress)])
+    wanted = [
+        request(each, column, index_type, name, options)
+        for each in choose(opened, namespace, tables)
+    ]
+    return frame(spark, Indexed, run_all(spark, opened, wanted, max_tasks, progress))
 
 
 def request(
@@ -86,9 +106,7 @@ def run(
     """
     steps = catalog.index_steps()
     segments = max_tasks or cores(spark) or os.cpu_count() or 1
-    row = Indexed(
-        names.dotted(asked.id or ()), asked.name or "", asked.column, asked.index_type.upper()
-    )
+    row = _row(asked)
     for _ in range(TRIES):
         try:
             planned = steps.plan(asked, segments)
@@ -118,8 +136,88 @@ def run(
             log.info("index of table %s: %s", row.table, overtaken)
         except TiltyardError as error:
             return replace(row, error=str(error))
-    return replace(row, error=f"others changed the table first, {TRIES} times in a row")
+    return replace(row, error=OVERTAKEN)
+
+
+def run_all(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    wanted: Sequence[api.CreateTableIndexRequest],
+    max_tasks: int | None = None,
+    progress: Progress | None = None,
+    split_above: int = SPLIT_ABOVE,
+) -> list[Indexed]:
+    """The rows of many indexes, in their order, errors among them. Several of one table are built
+    one after the other, by one unit; those of a table with more than `split_above` rows by all."""
+    of_tables: dict[TableId, list[api.CreateTableIndexRequest]] = {}
+    for asked in wanted:
+        of_tables.setdefault(tuple(asked.id or ()), []).append(asked)
+    found = fanout.run(
+        spark,
+        catalog,
+        partial(_build_whole, most_rows=split_above),
+        list(of_tables.values()),
+        lambda items, error: [replace(_row(each), error=error) for each in items],
+        doing="build an index",
+        max_tasks=max_tasks,
+        progress=progress,
+    )
+    rows = {table: iter(each) for table, each in zip(of_tables, found, strict=True)}
+    every = [(asked, next(rows[tuple(asked.id or ())])) for asked in wanted]
+    return [
+        _run_one(spark, catalog, asked, max_tasks) if row.skipped == TOO_BIG else row
+        for asked, row in every
+    ]
+
+
+def _run_one(
+    spark: SparkSession,
+    catalog: DirectoryNamespace,
+    asked: api.CreateTableIndexRequest,
+    max_tasks: int | None,
+) -> Indexed:
+    """One of many: whatever is wrong with it is in its row."""
+    try:
+        return run(spark, catalog, asked, max_tasks)
+    except TiltyardError as error:
+        return replace(_row(asked), error=str(error))
 
 
 def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:
     return catalog.index_steps().build(segment)
+
+
+def _build_whole(
+    catalog: DirectoryNamespace,
+    wanted: Sequence[api.CreateTableIndexRequest],
+    *,
+    most_rows: int,
+) -> list[Indexed]:
+    """The indexes of one table, unless it is too big for one process."""
+    rows = []
+    for asked in wanted:
+        try:
+            rows.append(_committed(catalog, asked, most_rows))
+        except TiltyardError as error:
+            rows.append(replace(_row(asked), error=str(error)))
+    return rows
+
+
+def _committed(
+    catalog: DirectoryNamespace, asked: api.CreateTableIndexRequest, most_rows: int
+) -> Indexed:
+    steps = catalog.index_steps()
+    for _ in range(TRIES):
+        planned = steps.plan(asked, 1, most_rows)
+        if not planned.segments:
+            return planned.row
+        try:
+            return steps.commit(planned, [steps.build(each) for each in planned.segments])
+        except ConcurrentModificationError as overtaken:
+            log.info("index of table %s: %s", planned.row.table, overtaken)
+    return replace(_row(asked), error=OVERTAKEN)
+
+
+def _row(asked: api.CreateTableIndexRequest) -> Indexed:
+    table = names.dotted(asked.id or ())
+    return Indexed(table, asked.name or "", asked.column, asked.index_type.upper())

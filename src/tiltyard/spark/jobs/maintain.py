@@ -26,7 +26,7 @@ from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.cleanup import run as clean_up
 from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.indexes import run as build
+from tiltyard.spark.jobs.indexes import run_all as build
 from tiltyard.spark.jobs.optimize import run as sweep
 from tiltyard.spark.jobs.orphans import Action
 from tiltyard.spark.jobs.orphans import orphans as find_orphans
@@ -189,16 +189,10 @@ class _Round:
         wanted = [asked for each in self._tables.values() for asked in each.indexes]
         if self._dry_run:
             return Step("index", len(wanted), done="not looked at in a dry run")
-        rows, bad = [], []
-        for asked in wanted:
-            try:
-                rows.append(build(self._spark, self._catalog, asked, self._policy.max_tasks))
-            except TiltyardError as error:
-                bad.append(f"{names.dotted(asked.id or ())}: {error}")
+        rows = build(self._spark, self._catalog, wanted, self._policy.max_tasks)
         built = sum(each.committed for each in rows)
-        bad += _errors(rows)
         said = f"{built} {'index' if built == 1 else 'indexes'} built"
-        return _step("index", len(wanted), built, bad, 0, said)
+        return _step("index", len(wanted), built, _errors(rows), 0, said)
 
     def cleanup(self) -> Step:
         work = {table: each.cleanup for table, each in self._tables.items() if each.cleanup}

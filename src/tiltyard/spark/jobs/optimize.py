@@ -6,13 +6,15 @@ sweep and then compacted by all executors together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.maintenance.optimize import TOO_BIG, Optimized, OptimizeOptions
+from tiltyard.maintenance.recovery import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
@@ -31,6 +33,9 @@ COLUMNS = {
 
 # Below this, spreading the work of one table costs more than it saves.
 SPLIT_ABOVE = 512 * 1024 * 1024
+# After so many seconds, who has not ended a commit is taken for dead.
+COMMIT_TIME = 10.0
+PAUSE, WAITS = 0.5, 40
 BEYOND = "there was more to do than max_bytes"
 
 Work = Mapping[TableId, OptimizeOptions]
@@ -92,6 +97,9 @@ def run(
     unit = _Sweep(split_above)
     swept = _fan_out(spark, catalog, now, unit, max_tasks, progress, planned)
     rows = dict(zip(now, swept, strict=True))
+    freed = _freed(catalog, [table for table, row in rows.items() if row.error])
+    again = {table: now[table] for table in now if table in freed}
+    rows |= zip(again, _fan_out(spark, catalog, again, unit, max_tasks, None), strict=True)
     for table, row in rows.items():
         if row.skipped == TOO_BIG:
             rows[table] = compact(spark, catalog, table, row, now[table], max_tasks, progress)
@@ -100,6 +108,18 @@ def run(
             planned[table], fragments_removed=0, bytes_rewritten=0, skipped=BEYOND
         )
     return [rows[table] for table in work]
+
+
+def _freed(catalog: DirectoryNamespace, failed: Collection[TableId]) -> set[TableId]:
+    """Tables that an executor kept from being touched as it died over its commit; no longer."""
+    freed: set[TableId] = set()
+    for _ in range(WAITS if failed else 0):
+        found = catalog.recover_compactions(failed, older_than=COMMIT_TIME)
+        freed.update(table for each in found if each.outcome.is_final for table in each.tables)
+        if not any(each.outcome is Resolution.DEFERRED for each in found):
+            break
+        threading.Event().wait(PAUSE)
+    return freed.intersection(failed)
 
 
 def _divided(

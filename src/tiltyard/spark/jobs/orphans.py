@@ -1,7 +1,8 @@
 """`orphans`: what lies in a catalog and nothing refers to, found by a join and removed in bulk.
 
-Executors read what all versions refer to, and list the directories of tables, each a stream of
-rows. Spark joins both: a file whose name no version has is a candidate. Then each table with
+Executors read what all versions of a table refer to, and then list its directory: a file whose
+name no version has is a candidate. Where the names of one table are too many for a process, or the
+listing is somebody else's, both are streams of rows, and Spark joins them. Then each table with
 candidates is looked at once more, at the versions that came since, right before anything is
 deleted. What lies beside the tables is found on the driver. `maintenance.orphans` says what an
 orphan is; only its units are run here.
@@ -9,10 +10,12 @@ orphan is; only its units are run here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
@@ -22,12 +25,12 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, translate
-from tiltyard.maintenance.candidates import Candidate, candidate
+from tiltyard.maintenance.candidates import candidate
 from tiltyard.maintenance.orphan import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.health import Duration, orphan_floor_ms
 from tiltyard.settings import Settings
-from tiltyard.spark.jobs import fanout, orphan_rows
+from tiltyard.spark.jobs import fanout, orphan_join, orphan_rows
 from tiltyard.spark.jobs.fanout import Place
 from tiltyard.spark.jobs.packing import pack
 from tiltyard.spark.jobs.results import frame
@@ -36,6 +39,8 @@ from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
 
 TASKS_PER_CORE = 4
+# Names that versions of one table have, and one process holds: some hundred MB of them.
+MOST_NAMES = 1_000_000
 _LISTED = ("path", "size", "modified")
 
 
@@ -171,34 +176,37 @@ class _Search:
     def _inside(
         self, tables: Sequence[Table], inventory: DataFrame | None, progress: Progress | None
     ) -> list[OrphanFile]:
-        references = self._tasks(tables, orphan_rows.references, orphan_rows.REFERENCES)
-        references = references.persist(StorageLevel.MEMORY_AND_DISK)
-        rest: DataFrame | None = None
-        try:
+        look = partial(orphan_rows.strays, most_names=MOST_NAMES)
+        work = look if inventory is None else orphan_rows.references
+        with ExitStack() as stack:
+            references = self._tasks(tables, work, orphan_rows.REFERENCES)
+            references = _kept(references, stack)
             with watched(self._spark, self._count(tables), len(tables), progress):
-                failed = references.where(functions.col("kind") == orphan_rows.ERROR).collect()
-            broken = {row.location for row in failed}
-            readable = [each for each in tables if each.location not in broken]
+                told = orphan_join.of(references, orphan_rows.ERROR, orphan_rows.BIG).collect()
+            failed = {each.location: each.value for each in told if each.kind == orphan_rows.ERROR}
+            found = orphan_join.strays(references, failed)
             if inventory is None:
-                listed = self._tasks(readable, orphan_rows.listing, orphan_rows.CANDIDATES)
+                listed = self._listed(tables, {each.location for each in told} - failed.keys())
             else:
-                listed = self._taken(inventory, readable)
-            known = references.where(functions.col("kind") == orphan_rows.NAME).select(
-                "location", functions.col("value").alias("name")
-            )
-            rest = _without(listed, known).persist(StorageLevel.MEMORY_AND_DISK)
-            found = _without_all(rest, known)
+                listed = self._taken(inventory, [e for e in tables if e.location not in failed])
+            if listed is not None:
+                known = orphan_join.known(references)
+                rest = _kept(orphan_join.without(listed, known), stack)
+                found = found.union(orphan_join.without_all(rest, known).select(*found.columns))
             answer = self._looked_at_again(found, references, fresh=inventory is not None)
             rows = [_result(row, dry_run=self._dry_run) for row in answer.toArrow().to_pylist()]
-        finally:
-            references.unpersist()
-            if rest is not None:
-                rest.unpersist()
         errors = [
-            OrphanFile(each.location, "table", 0, action=Action.FAILED, error=each.value)
-            for each in failed
+            OrphanFile(location, "table", action=Action.FAILED, error=error)
+            for location, error in failed.items()
         ]
         return [*errors, *sorted(rows, key=lambda each: each.path)]
+
+    def _listed(self, tables: Sequence[Table], big: Collection[str]) -> DataFrame | None:
+        """The files of tables that have too many names; None if there is no such table."""
+        chosen = [each for each in tables if each.location in big]
+        if not chosen:
+            return None
+        return self._tasks(chosen, orphan_rows.listing, orphan_rows.CANDIDATES)
 
     def _tasks(self, tables: Sequence[Table], work: orphan_rows.Work, schema: str) -> DataFrame:
         """A stream of rows about tables, many of them to a task."""
@@ -229,15 +237,7 @@ class _Search:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             assert token
             units = opened(properties).orphan_units
-            noted = units.noted(floor_ms)
-            for batch in batches:
-                found: list[Candidate] = []
-                for row in batch.to_pylist():
-                    entry = orphan_rows.entry_of(row, root)
-                    table = by_location.get(orphan_rows.location_of(entry.key, by_location))
-                    if table is not None:
-                        found += units.candidates(table, [entry], noted, floor_ms)
-                yield orphan_rows.batch(found)
+            yield from orphan_rows.taken(units, batches, by_location, floor_ms, root)
 
         listed = inventory.select(
             functions.col("path"),
@@ -249,8 +249,8 @@ class _Search:
     def _looked_at_again(
         self, found: DataFrame, references: DataFrame, *, fresh: bool
     ) -> DataFrame:
-        seen = references.where(functions.col("kind") == orphan_rows.SEEN).select(
-            "location", "value"
+        seen = orphan_join.of(references, orphan_rows.SEEN).select(
+            functions.col("location").alias("at"), "value"
         )
         properties, floor_ms, dry_run = self._properties, self._floor_ms, self._dry_run
 
@@ -270,25 +270,14 @@ class _Search:
                 return orphan_rows.answer(location, [], str(ours))
             return orphan_rows.answer(location, going)
 
-        chosen = found.select("location", "path", "size", "modified_ms")
-        by_location = chosen.groupBy("location").cogroup(seen.groupBy("location"))
+        by_location = found.groupBy("location").cogroup(seen.groupBy("at"))
         return by_location.applyInArrow(look, orphan_rows.FOUND)
 
 
-# Spark takes these streams for tiny, and would broadcast them.
-_MERGE = "merge"
-
-
-def _without(listed: DataFrame, known: DataFrame) -> DataFrame:
-    """Files whose likeliest name no version has: of those that are needed, few are left."""
-    return listed.join(known.hint(_MERGE), ["location", "name"], "left_anti")
-
-
-def _without_all(rest: DataFrame, known: DataFrame) -> DataFrame:
-    """Files of which no version has any name."""
-    each_name = rest.select("path", "location", functions.explode("names").alias("name"))
-    needed = each_name.join(known.hint(_MERGE), ["location", "name"], "left_semi")
-    return rest.join(needed.select("path").hint(_MERGE), "path", "left_anti")
+def _kept(rows: DataFrame, stack: ExitStack) -> DataFrame:
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    stack.callback(kept.unpersist)
+    return kept
 
 
 def _find(catalog: DirectoryNamespace, table: names.TableId) -> Table | None:
