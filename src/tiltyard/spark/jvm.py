@@ -20,6 +20,12 @@ def shows_plans(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
+def knows_source(spark: SparkSession, name: str) -> bool:
+    """Whether a classic session has a Python data source of this name."""
+    sources: Java = spark._jsparkSession.sessionState().dataSourceManager()
+    return bool(sources.dataSourceExists(name))
+
+
 class Jvm:
     """Classes of the JVM by their names, each looked up once: that takes a call for every dot."""
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from tiltyard.spark import batches
 from tiltyard.spark.functions import register_functions
 from tiltyard.spark.java import java_home
+from tiltyard.spark.jvm import knows_source, shows_plans
 from tiltyard.spark.source import TiltyardSource
 
 LOCAL = "127.0.0.1"
@@ -58,7 +59,8 @@ def session(
 
 def register(spark: SparkSession) -> SparkSession:
     """Make a session, of whatever kind, know the data source and the table functions."""
-    spark.dataSource.register(TiltyardSource)
+    if not (shows_plans(spark) and knows_source(spark, TiltyardSource.name())):
+        spark.dataSource.register(TiltyardSource)
     register_functions(spark)
     return spark
 
