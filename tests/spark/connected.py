@@ -73,7 +73,7 @@ def _every_job(lake: Lake) -> None:
     found = jobs.orphans(catalog, spark, older_than=0, even_if_young=True).collect()
     assert ("scattered.lance/data/stray.lance", "removed") in [(e.path, e.action) for e in found]
     cleaned = jobs.cleanup(
-        catalog, spark, policy=CleanupPolicy(1, min_age=0, allow_young=True)
+        catalog, spark, policy=CleanupPolicy(3, min_age=0, allow_young=True)
     ).collect()
     assert {row.error for row in cleaned} == {None}
     assert jobs.purge(catalog, spark).first().outcome == "purged"
