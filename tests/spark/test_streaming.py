@@ -52,6 +52,7 @@ def test_a_table_is_streamed_into_another_and_goes_on_from_its_checkpoint(
     assert properties["tiltyard.stream.batch"] == "2"
 
 
+@pytest.mark.slow
 def test_an_aggregate_of_changes_is_replaced_by_each_batch(lake: Lake, tmp_path: Path) -> None:
     lake.put("source", numbers(1, 2, 3))
     lake.append("source", numbers(4))

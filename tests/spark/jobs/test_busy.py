@@ -75,6 +75,7 @@ def _busy(spark: SparkSession, root: Path, writers: int, seconds: float) -> list
     return [each.step for each in steps if each.changed]
 
 
+@pytest.mark.slow
 def test_rows_are_right_while_a_catalog_is_maintained(spark: SparkSession, tmp_path: Path) -> None:
     assert "optimize" in _busy(spark, tmp_path / "lake", 2, 4)
 
