@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -66,6 +67,19 @@ def test_what_makes_no_sense_is_told_and_nothing_is_done(
     assert ended.status == 2
     assert "hint:" in ended.err or "no key called" in ended.err or "both" in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "tiltyard", "--root", str(tmp_path), "serve"]
+        ended = subprocess.run(
+            [*command, "--port", port], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert ended.returncode == 1
+    assert f"error: the server can't listen at 127.0.0.1:{port}" in ended.stderr
+    assert "--port chooses another" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_server_ends_what_is_under_way_before_it_stops(tmp_path: Path) -> None:

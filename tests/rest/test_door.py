@@ -195,6 +195,12 @@ def test_beyond_this_machine_keys_are_demanded(host: str, people: People) -> Non
     assert replace(ServerSettings(keys=people.path), host=host).host == host
 
 
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_a_port_that_there_is_not_is_refused(port: int) -> None:
+    with pytest.raises(InvalidInputError, match="a port is a number from 0 to 65535"):
+        ServerSettings(port=port)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_on_this_machine_they_are_not(host: str) -> None:
     assert ServerSettings(host=host).is_loopback

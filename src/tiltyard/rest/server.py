@@ -14,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tiltyard.errors import ServiceUnavailableError
 from tiltyard.rest.settings import ServerSettings
 
 # What Python puts on every record; the rest was added by whoever logged.
@@ -59,7 +60,16 @@ def serve(
     # All that was loaded stays, and need not be looked through for garbage time and again.
     gc.collect()
     gc.freeze()
-    uvicorn.Server(configure(app, settings)).run(None if sockets is None else list(sockets))
+    server = uvicorn.Server(configure(app, settings))
+    try:
+        server.run(None if sockets is None else list(sockets))
+    except SystemExit as ended:
+        if server.started:
+            raise
+        raise ServiceUnavailableError(
+            f"the server can't listen at {settings.host}:{settings.port}",
+            hint="another may run there already; --port chooses another place",
+        ) from ended
 
 
 def set_up_logs(settings: ServerSettings, level: int = logging.INFO) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tiltyard.errors import InvalidInputError
 
+MOST_PORT = 2**16 - 1
 MEBIBYTE = 1024 * 1024
 
 
@@ -53,6 +54,8 @@ class ServerSettings:
                 f"a server that listens on {self.host!r} needs keys: others can reach it",
                 hint="make one with tiltyard keys add, and name the file with --keys",
             )
+        if not 0 <= self.port <= MOST_PORT:
+            raise InvalidInputError(f"a port is a number from 0 to {MOST_PORT}, not {self.port}")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise InvalidInputError("TLS needs a certificate and its key, both")
         for name in ("threads", "waiting", "connections", "max_json_bytes", "max_body_bytes"):
