@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import tiltyard.spark.java as java
 from tests.spark.lake import Lake
 from tiltyard.errors import UnsupportedOperationError
-from tiltyard.spark import register, session
+from tiltyard.spark import register, session, table
 
 
 def test_a_session_that_runs_is_the_answer(spark: SparkSession) -> None:
@@ -26,6 +29,21 @@ def test_the_settings_fit(spark: SparkSession) -> None:
     assert spark.conf.get("spark.ui.enabled") == "false"
     assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
     assert spark.sparkContext.pythonExec == os.environ["PYSPARK_PYTHON"]
+    java = spark.sparkContext._jvm
+    assert java is not None
+    assert java.java.lang.System.getProperty("arrow.enable_unsafe_memory_access") == "true"
+
+
+def test_workers_look_at_what_they_imported_only_once(lake: Lake) -> None:
+    lake.put("people", {"id": range(100_000)})
+    assert len(table(lake.spark, "people", root=lake.root).collect()) == 100_000
+
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch({"objects": [gc.get_freeze_count()]})
+
+    counts = lake.spark.range(2).mapInArrow(frozen, "objects long").collect()
+    assert max(row.objects for row in counts) > 100_000
 
 
 def test_spark_finds_the_source_without_being_told(lake: Lake) -> None:

@@ -21,6 +21,7 @@ from tiltyard.spark.types import (
     to_spark_schema,
     wire_schema,
 )
+from tiltyard.spark.worker import settle
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Piece, Snapshot, Wanted
@@ -141,6 +142,7 @@ class Reader(DataSourceReader):
         return [InputPartition(piece) for piece in self._scan.pieces()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         # An empty table has no pieces, and Spark then asks for one partition without a value.
         return iter(()) if partition.value is None else self._scan.read(partition.value)
 

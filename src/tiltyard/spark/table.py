@@ -28,6 +28,7 @@ from tiltyard.spark.predicates import translate
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.target import Target
 from tiltyard.spark.types import ROW_ADDRESS, ROW_ID, quoted, to_spark_schema, wire_schema
+from tiltyard.spark.worker import settle
 from tiltyard.tables import scan
 from tiltyard.tables.scan import Piece, Snapshot, Wanted
 
@@ -120,8 +121,10 @@ def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
             return spark.createDataFrame(read, planned.schema)
     pieces = planned.pieces(cores(spark)) or [Piece(())]
     stride = max(1, rows * planned.row_bytes // (NUMBER_BYTES * len(pieces)))
-    numbers = spark.range(0, stride * len(pieces), 1, len(pieces)).where(f"id % {stride} = 0")
-    numbers = numbers.selectExpr("id", f"CAST(NULL AS {WIDE}) AS wide")
+    numbers = spark.sql(
+        f"SELECT id, CAST(NULL AS {WIDE}) AS wide "
+        f"FROM range(0, {stride * len(pieces)}, 1, {len(pieces)}) WHERE id % {stride} = 0"
+    )
     return numbers.mapInArrow(_reading(planned, pieces, stride, _zone(spark)), planned.schema)
 
 
@@ -179,6 +182,7 @@ def _reading(
     """What an executor does with the numbers it is given."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from planned.read(pieces[number // stride], zone)

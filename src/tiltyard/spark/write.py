@@ -32,6 +32,7 @@ from tiltyard.spark.options import Options, refuse_partial_write
 from tiltyard.spark.plain import Directory, PlainWrite
 from tiltyard.spark.target import TARGET_OPTIONS, Target
 from tiltyard.spark.types import to_lance_batch
+from tiltyard.spark.worker import settle
 from tiltyard.tables import fragments
 from tiltyard.tables.fragments import DEFAULT_LIMITS, FileLimits
 
@@ -130,6 +131,7 @@ class Writer(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """On an executor: one task's rows, in files of their own."""
+        settle()
         if self._pending.is_done:
             return Message()
         rows = as_stored(iterator, self._columns, self._rows_per_batch)

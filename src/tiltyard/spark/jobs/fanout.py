@@ -29,6 +29,7 @@ from tiltyard.spark.jobs.watching import Progress, watched
 from tiltyard.spark.session import session
 from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
+from tiltyard.spark.worker import settle
 
 log = logging.getLogger(__name__)
 
@@ -146,6 +147,7 @@ class _Work:
         """A function of the numbers of tasks that an executor is given."""
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            settle()
             catalog = opened(self.properties)
             numbers = (each for batch in batches for each in batch.column(0).to_pylist())
             for task in (tasks[number] for number in numbers):
