@@ -43,9 +43,9 @@ READ_OPTIONS = TARGET_OPTIONS | {
     "with_row_id",
 }
 
-# A batch should stay in the cache of a core while the JVM takes its rows, and not be too small for
-# what each one costs.
-BATCH_BYTES = 2 * 1024 * 1024
+# Each batch costs both sides something, so wide rows come in large ones; several are on their way
+# at once, so not in huge ones.
+BATCH_BYTES = 8 * 1024 * 1024
 FEWEST_ROWS_PER_BATCH, ROWS_PER_BATCH = 1024, 32 * 1024
 ROW_BYTES = 8  # what Spark adds for each row to an estimate
 # A task costs some hundredths of a second, so one of fewer rows does not pay; one of more holds
