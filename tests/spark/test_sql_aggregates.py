@@ -42,8 +42,11 @@ def both(start_spark: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def _queries(draw: st.DrawFn) -> str:
     keys = draw(st.lists(st.sampled_from(PLAIN), max_size=2, unique=True))
     number, plain = st.sampled_from(NUMBERS), st.sampled_from(PLAIN)
+    # An average of longs is one of doubles to Spark: what is left of a small one beside a huge one
+    # depends on their order.
     call = (
-        st.tuples(st.sampled_from(["sum", "avg"]), number)
+        st.tuples(st.just("sum"), number)
+        | st.tuples(st.just("avg"), st.sampled_from([each for each in NUMBERS if each != "l"]))
         | st.tuples(st.sampled_from(["min", "max", "count"]), plain)
         | st.sampled_from([("count", "*"), ("sum", "m"), ("count", "DISTINCT i"), ("max", "o.n")])
     )

@@ -22,6 +22,7 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.settings import Settings
+from tiltyard.spark.handed import handed
 from tiltyard.spark.options import Options
 from tiltyard.spark.plans import Read
 from tiltyard.spark.predicates import either, translate
@@ -78,9 +79,10 @@ class Pinned:
             rows = spark.range(scan.count(self.snapshot) if reads else 0).select()
         else:
             planned = Scan.of(self.snapshot, wanted)
-            rows = (
-                frame(spark, planned) if few is None else spark.createDataFrame(few, planned.schema)
-            )
+            if few is None:
+                rows = frame(spark, planned)
+            else:
+                rows = handed(spark, few, planned.schema, planned.row_bytes)
         return rows if len(needed) == len(self.schema) else rows.to(self._optional)
 
     @property

@@ -52,15 +52,16 @@ def plan_of(spark: SparkSession, query: Query, schemas: Mapping[int, StructType]
         number: stubs.make(number, schema).queryExecution().analyzed()
         for number, schema in schemas.items()
     }
-    return Planned(query.filled(session, plans).queryExecution())
+    return Planned(jvm_of(spark), query.filled(session, plans).queryExecution())
 
 
 def conditions_of(
     spark: SparkSession, schema: StructType, types: pa.Schema, where: str
 ) -> tuple[Expression, ...] | None:
     """A condition as Spark understands it, in parts that must all hold; None: it never does."""
-    stub = _Stubs(jvm_of(spark), _planning_session(spark)).make(0, schema)
-    reads = Planned(stub.where(where).queryExecution()).reads({0: types})
+    jvm = jvm_of(spark)
+    stub = _Stubs(jvm, _planning_session(spark)).make(0, schema)
+    reads = Planned(jvm, stub.where(where).queryExecution()).reads({0: types})
     return reads[0][0].conditions if reads else None
 
 
@@ -105,7 +106,8 @@ class _Stubs:
 class Planned:
     """Spark's plan of a query over stubs."""
 
-    def __init__(self, execution: Java) -> None:
+    def __init__(self, jvm: Jvm, execution: Java) -> None:
+        self._jvm = jvm
         self._execution = execution
 
     @property
@@ -118,8 +120,11 @@ class Planned:
 
     @cached_property
     def _steps(self) -> tuple[int, list[dict[str, Any]]] | None:
-        """The one relation of a plan that has no other, and what is done with it, from above."""
+        """The one relation of a plan that aggregates and has no other, and what is done with it,
+        from above."""
         plan = self._execution.optimizedPlan()
+        if not plan.containsPattern(self._jvm.sql("catalyst.trees.TreePattern.AGGREGATE")()):
+            return None
         leaves = plan.collectLeaves()
         if leaves.size() != 1 or kind_of(leaves.apply(0)) != "LogicalRelation":
             return None
@@ -149,7 +154,7 @@ class Planned:
             return None
         number, optimized = self._steps
         steps = [kind_told(each) for each in optimized]
-        if "Aggregate" not in steps or not _below_aggregates(steps) <= _CHOOSING:
+        if not _below_aggregates(steps) <= _CHOOSING:
             return None
         plan = json.loads(self.analyzed.toJSON())
         if len([each for each in plan if kind_told(each) in _GROUPING]) != steps.count("Aggregate"):
