@@ -29,6 +29,7 @@ def test_the_settings_fit(spark: SparkSession) -> None:
     assert spark.conf.get("spark.ui.enabled") == "false"
     assert spark.sparkContext.getConf().get("spark.driver.host") == "127.0.0.1"
     assert spark.sparkContext.pythonExec == os.environ["PYSPARK_PYTHON"]
+    assert spark.sparkContext.getConf().get("spark.executorEnv.MALLOC_ARENA_MAX") == "1"
     java = spark.sparkContext._jvm
     assert java is not None
     assert java.java.lang.System.getProperty("arrow.enable_unsafe_memory_access") == "true"

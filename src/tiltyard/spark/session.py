@@ -25,6 +25,14 @@ LOCAL = "127.0.0.1"
 # Prepended by Spark to what else is said for the JVM.
 UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true"
 
+# A worker keeps the memory of a batch for the next one. By itself it would give it back, and the
+# system would clear every page of it again: a fifth of the time of a scan of vectors.
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": 1,
+    "MALLOC_MMAP_THRESHOLD_": 64 * 1024 * 1024,
+    "MALLOC_TRIM_THRESHOLD_": 256 * 1024 * 1024,
+}
+
 # Bytes that go through the socket between Python and the JVM at once.
 SOCKET_BYTES = 1024 * 1024
 
@@ -84,6 +92,7 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
         "spark.sql.execution.arrow.pyspark.enabled": True,
         "spark.driver.defaultJavaOptions": UNCHECKED_ARROW,
         "spark.executor.defaultJavaOptions": UNCHECKED_ARROW,
+        **{f"spark.executorEnv.{name}": value for name, value in KEPT_MEMORY.items()},
         **batches.SETTINGS,
     }
     if memory is not None:
