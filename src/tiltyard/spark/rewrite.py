@@ -26,7 +26,6 @@ from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark.batches import fit_for
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.target import Target
-from tiltyard.spark.worker import settle
 from tiltyard.spark.write import as_stored, write_files
 from tiltyard.tables import rewrites
 from tiltyard.tables.fragments import DEFAULT_LIMITS, FileLimits
@@ -150,7 +149,6 @@ class _Task:
     inserted: list[pa.RecordBatch] = field(default_factory=list)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
         answers = [(_NEW, text, 0) for text in self._write(batches)]
         twice = self._twice()
         if twice is not None:

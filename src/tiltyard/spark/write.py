@@ -131,7 +131,6 @@ class Writer(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """On an executor: one task's rows, in files of their own."""
-        settle()
         if self._pending.is_done:
             return Message()
         rows = as_stored(iterator, self._columns, self._rows_per_batch)
@@ -172,6 +171,7 @@ def write_files(
     limits: FileLimits,
 ) -> list[str]:
     """On an executor: write rows into files that are known by name should it be killed."""
+    settle()
     if isinstance(pending, PlainWrite):
         return fragments.write(pending, rows, limits)
     namespace = target.namespace()
