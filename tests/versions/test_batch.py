@@ -106,7 +106,7 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
         entries = stage(client, MORE, *BOTH)
         store = FaultyStore(client._store, bulk=1)
         assert client._versions.rows is not None
-        client._versions.rows._store = client._manifest_table._store = store
+        client._versions.rows._store = client.context.manifest.table._store = store
         plan = store.plan(fault, after=at)
         with suppress(Crash):
             publish(client, entries)
