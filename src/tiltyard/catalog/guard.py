@@ -59,6 +59,6 @@ class TableGuard:
         """ConcurrentModificationError if the table was dropped or replaced since it was found."""
         if not self.still_same(context):
             raise ConcurrentModificationError(
-                f"table {names.display(self.table.id)} was dropped, or its state changed, meanwhile",
+                f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
                 hint="look at the table before trying again",
             )
