@@ -152,7 +152,7 @@ def test_a_tag_on_a_version_that_goes_meanwhile_is_taken_back(
     def after_a_collector(table: Any, version: int, of: str | None = None) -> bool:
         """One that had looked at the tags just before ours was written."""
         monkeypatch.undo()
-        points._versions._files._boundary(table, of).advance(1, [], [1])  # type: ignore[attr-defined]
+        points._versions.files._boundary(table, of).advance(1, [], [1])  # type: ignore[attr-defined]
         return bool(shows(table, version, of))
 
     monkeypatch.setattr(points._versions, "shows", after_a_collector)  # type: ignore[attr-defined]

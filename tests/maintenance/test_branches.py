@@ -15,7 +15,7 @@ from tests.kit.stores import Crash
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.base import Table
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.maintenance.branches import Branches, RemovedBranch, Standing
+from tiltyard.versions.branches import Branches, RemovedBranch, Standing
 
 MODES = {
     "directory": {"manifest_enabled": False},

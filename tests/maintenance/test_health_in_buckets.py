@@ -14,12 +14,12 @@ from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
-from tiltyard.maintenance.drift import Mending
 from tiltyard.maintenance.orphan import Kind
 from tiltyard.maintenance.recovery import Resolution
 from tiltyard.maintenance.sidecars import Kind as Operation
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.drift import Mending
+from tiltyard.versions.lance_format import transaction_of
 
 pytestmark = pytest.mark.servers
 
@@ -66,7 +66,7 @@ def test_a_batch_that_was_cut_off_goes_forward(place: Bucket, landed: int) -> No
     wanted = [_stage(catalog, name) for name in "ab"]
     store = FaultyStore(catalog._store)
     catalog._recovery.sidecars._store = store
-    catalog._versions._files._store = store
+    catalog._versions.files._store = store
     if landed < 2:
         store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
     else:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from tiltyard.versions.collecting import chosen_of
+from tiltyard.versions.directory import DirectoryVersions, NewVersion
+from tiltyard.versions.managed import ManagedVersions
+from tiltyard.versions.reading import TableGuard, branch_of
+
 from tests.simulation.actors import Code
 from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
@@ -18,10 +23,6 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
-from tiltyard.versions.collecting import chosen_of
-from tiltyard.versions.directory import DirectoryVersions, NewVersion
-from tiltyard.versions.managed import ManagedVersions
-from tiltyard.versions.reading import TableGuard, branch_of
 
 
 class NoGuardA(DirectoryVersions):

@@ -19,7 +19,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
 from tiltyard.catalog.version_files import key_of
 from tiltyard.errors import ConcurrentModificationError, TableVersionNotFoundError
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.base import NewVersion
 
 OLD = pa.table({"id": [1]})
 NEW = pa.table({"id": [7]})
@@ -169,7 +169,7 @@ def test_a_purge_begins_no_new_incarnation(
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
     assert [each.version for each in version_files.every(catalog._store, "people.lance")] == [8, 9]
-    assert catalog._versions._files._boundary(catalog._catalog.find(("people",)), None).mark() == (
+    assert catalog._versions.files._boundary(catalog._catalog.find(("people",)), None).mark() == (
         1,
         6,
     )
@@ -181,7 +181,7 @@ def test_a_commit_takes_no_request_more_once_it_is_known(
     def asked(version: int) -> int:
         key = f"{key_of('people.lance', version)}-{'0' * 8}-staged"
         catalog._store.put(key, catalog._store.get(key_of("people.lance", version - 1)).body)
-        files, counting = catalog._versions._files, FaultyStore(catalog._store)
+        files, counting = catalog._versions.files, FaultyStore(catalog._store)
         files._store = counting
         for boundary in files._boundaries.values():
             boundary._store = counting

@@ -19,7 +19,7 @@ from tiltyard.catalog.manifest import versions
 from tiltyard.catalog.manifest.table import WRITER_FLAGS
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError
 from tiltyard.tables import fragments
-from tiltyard.versions.management import Keeping
+from tiltyard.versions.management import StoredAs
 
 MORE = PEOPLE.slice(0, 1)
 
@@ -54,7 +54,7 @@ def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> N
 
 def _is_managed(catalog: DirectoryNamespace, *table: str) -> bool:
     found = catalog._catalog.find(table)
-    return found.managed and not found.arriving
+    return found.managed and not found.becoming_managed
 
 
 def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
@@ -64,7 +64,7 @@ def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
     declare(catalog, "plants")
     done = {each.id: each for each in catalog.manage_versions()}
     assert done["people",].added == 3
-    assert done["plants",].versions is Keeping.ROWS
+    assert done["plants",].versions is StoredAs.ROWS
     assert _versions(catalog, "people") == [1, 4, 5]
     _append(catalog, "people")
     assert catalog.open_table(["people"]).count_rows() == len(PEOPLE) + 5
@@ -107,9 +107,9 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
     create(catalog, "people")
     create(catalog, "prod", "people")
     done = {each.id: each for each in catalog.manage_versions()}
-    assert done["people",].versions is Keeping.FILES
+    assert done["people",].versions is StoredAs.FILES
     assert "V1" in (done["people",].reason or "")
-    assert done["prod", "people"].versions is Keeping.ROWS
+    assert done["prod", "people"].versions is StoredAs.ROWS
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2]
     with refused(ErrorCode.INVALID_TABLE_STATE):
@@ -156,7 +156,7 @@ def test_a_writer_that_trusts_files_meets_the_rows(
     writer = _open(tmp_path)
     dataset = writer._open_to_change(writer._catalog.find(("people",)))
     store = FaultyStore(writer._store)
-    writer._versions._files._store = writer.context.manifest.table._store = store
+    writer._versions.files._store = writer.context.manifest.table._store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,
@@ -184,7 +184,7 @@ def test_a_collector_that_trusts_files_meets_the_rows(
     collector = _open(tmp_path)
     collector._catalog.find(("people",))
     store = FaultyStore(collector._store)
-    collector._versions._files._store = store
+    collector._versions.files._store = store
     store.plan(
         Fault.STALL_AFTER, verb="list", hook=lambda: _open(tmp_path).manage_versions(), times=1
     )

@@ -21,7 +21,8 @@ class Table:
 
     `only_declared` is None where finding the table did not show whether it has a version yet;
     `properties` is None where the mode has no place for them. The versions of a `managed` table are
-    rows of the manifest, or about to be: then it is `arriving`, and readers go by its files.
+    rows of the manifest; while it is `becoming_managed` they are about to be, and readers go by its
+    files.
     """
 
     id: TableId
@@ -29,7 +30,7 @@ class Table:
     only_declared: bool | None = None
     properties: Mapping[str, str] | None = None
     managed: bool = False
-    arriving: bool = False
+    becoming_managed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Staged:
 
 
 class Door(Protocol):
-    """A namespace that the commits of one table go to. See `versions.client`."""
+    """A namespace that the commits of one table go to. See `versions.commit_client`."""
 
     @property
     def table_id(self) -> TableId:
@@ -62,7 +62,7 @@ class Door(Protocol):
     def open(self, version: int | str | None = None) -> lance.LanceDataset:
         """The table, at its latest version, a version number or a tag, ready to be changed."""
 
-    def plainly(self) -> AbstractContextManager[None]:
+    def raising_refusals(self) -> AbstractContextManager[None]:
         """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 

@@ -16,9 +16,9 @@ from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError
 from tiltyard.maintenance.recovery import Recovery, Resolution
 from tiltyard.maintenance.sidecars import Covered, Kind, Sidecar
 from tiltyard.store import NotThere, Outcome, Store
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.room import TableVersions
-from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.lance_format import read_staged, transaction_of
+from tiltyard.versions.table_versions import TableVersions
 
 
 class Batches:

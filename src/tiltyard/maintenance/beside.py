@@ -14,7 +14,7 @@ from tiltyard.clock import Clock, moment
 from tiltyard.maintenance.orphan import FLOOR_MS, Kind, Orphan, is_old, orphan_of
 from tiltyard.store import Entry, LocalStore, Store
 from tiltyard.store.read_back import PROBES
-from tiltyard.versions.pins import is_pin
+from tiltyard.versions.retention import is_pin
 
 
 class Beside:

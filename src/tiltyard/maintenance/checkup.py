@@ -11,12 +11,11 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TableNotFoundError, TiltyardError, redact
-from tiltyard.maintenance.branches import Branches
-from tiltyard.maintenance.drift import Drifts
 from tiltyard.maintenance.findings import Finding, error, info, warning
 from tiltyard.maintenance.inventory import TableInventory, counted
 from tiltyard.store import Store
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.table_versions import TableVersions
 
 AUTO_CLEANUP = "lance.auto_cleanup."
 MANY_VERSIONS = 500
@@ -33,13 +32,11 @@ class Checkup:
         self,
         store: Store,
         versions: TableVersions,
-        drifts: Drifts | None,
         branches: Branches,
         opening: Opening,
     ) -> None:
         self._store = store
         self._versions = versions
-        self._drifts = drifts
         self._branches = branches
         self._opening = opening
 
@@ -60,7 +57,7 @@ class Checkup:
             if table.only_declared is False and self._store.first(folder) is None:
                 yield error("missing versions", shown, "none of its versions has a file")
             return
-        if table.managed and not table.arriving:
+        if table.managed and not table.becoming_managed:
             yield from self._drift(table, shown)
         dataset = self._opening(table)
         yield from self._settings(dataset, shown)
@@ -82,8 +79,7 @@ class Checkup:
             )
 
     def _drift(self, table: Table, shown: str) -> Iterator[Finding]:
-        assert self._drifts is not None
-        drift = self._drifts.of(table)
+        drift = self._versions.drifts.of(table)
         if not drift:
             return
         if drift.is_benign:

@@ -22,7 +22,7 @@ from tiltyard.maintenance.policy import Choice, CleanupPolicy, as_ranges, choose
 from tiltyard.maintenance.references import At, References
 from tiltyard.maintenance.warnings import about
 from tiltyard.names import TableId
-from tiltyard.versions.references import branches, referred
+from tiltyard.versions.retention import branch_names, referenced_versions
 
 # How often a choice is made anew because a tag or a branch came in between.
 TRIES = 3
@@ -175,7 +175,7 @@ class Cleaner:
 
     def _finish_removals(self, table: Table) -> None:
         """A branch of which only a part is left would stop everything that follows."""
-        if branches(self._ground.store, table.location):
+        if branch_names(self._ground.store, table.location):
             with self._explained(table):
                 dataset = self._ground.access.open(table.location)
                 self._ground.branches.finish_removals(table, dataset)
@@ -183,7 +183,7 @@ class Cleaner:
     # -- what is there
 
     def _planned(self, table: Table) -> _Plan:
-        lines = (None, *branches(self._ground.store, table.location))
+        lines = (None, *branch_names(self._ground.store, table.location))
         choices = {branch: self._choice(table, branch) for branch in lines}
         return _Plan(choices, spares_branches=not self._policy.branches)
 
@@ -192,7 +192,7 @@ class Cleaner:
         every = self._versions(table, branch)
         if len(every) < 2:
             return Choice((), {each.version: "latest" for each in every})
-        needed = referred(ground.store, table.location, branch)
+        needed = referenced_versions(ground.store, table.location, branch)
         return choose(every, needed, self._policy, ground.clock.now_ms(), self._min_age_ms)
 
     def _versions(self, table: Table, branch: str | None) -> Sequence[VersionFile]:

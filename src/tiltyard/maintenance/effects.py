@@ -18,10 +18,10 @@ from tiltyard.errors import ConcurrentModificationError, TableNotFoundError, Til
 from tiltyard.maintenance.sidecars import Covered, Sidecar
 from tiltyard.maintenance.verdicts import Found, Sight, fencing, undoing
 from tiltyard.store import NotThere, Store
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.room import TableVersions
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.lance_format import transaction_of
+from tiltyard.versions.table_versions import TableVersions
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Effects:
     ) -> None:
         client = self._client_of(table)
         try:
-            with client.plainly():
+            with client.raising_refusals():
                 dataset = client.open(onto)
                 transaction = lance.Transaction(onto, operation(dataset), uuid=uuid)
                 lance.LanceDataset.commit(

@@ -15,13 +15,13 @@ from weakref import WeakValueDictionary
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import Lance
 from tiltyard.clock import Clock
-from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Retry, Store
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 
 class _Turn:

@@ -138,7 +138,7 @@ class IndexBuilder:
         client = self._ground.client(self._ground.find(planned.table))
         row = planned.row
         try:
-            with self._ground.turn(planned.table), client.plainly():
+            with self._ground.turn(planned.table), client.raising_refusals():
                 dataset = client.open(planned.version)
                 dataset.commit_existing_index_segments(row.index_name, row.column, list(built))
         except (*FAILURES, TiltyardError) as error:

@@ -17,7 +17,7 @@ from tiltyard.maintenance import references, sweep
 from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.policy import CleanupPolicy, Duration, choose
 from tiltyard.settings import duration
-from tiltyard.versions.references import referred
+from tiltyard.versions.retention import referenced_versions
 
 DEFAULT_MIN_AGE = "7d"
 # Far more than what a commit may take before it looks at the boundary.
@@ -83,7 +83,7 @@ class ManifestKeeper:
             highest = max(going)
             staying = {v for v in every if v <= highest and v not in going and kept.shows(v)}
             self._boundary.advance(highest, staying, going)
-            needed = referred(store, DIRECTORY, None)
+            needed = referenced_versions(store, DIRECTORY, None)
             going = [each for each in going if each not in needed]
             store.delete_many(every[each].key for each in going)
         left = sweep.written_down(store, DIRECTORY)
@@ -95,7 +95,7 @@ class ManifestKeeper:
         store = self._ground.store
         every = version_files.every(store, DIRECTORY)
         policy = CleanupPolicy(older_than=seconds)
-        needed = referred(store, DIRECTORY, None)
+        needed = referenced_versions(store, DIRECTORY, None)
         now_ms, age_ms = self._now_ms(), round(seconds * 1000)
         return list(choose(every, needed, policy, now_ms, age_ms).going)
 

@@ -169,7 +169,7 @@ class _Work:
         doing = f"optimize table {names.display(self._table.id)}"
         client = self._ground.client(self._table)
         try:
-            with client.plainly():
+            with client.raising_refusals():
                 dataset = client.open()
                 self._base = dataset.version
                 if not self._row.committed:

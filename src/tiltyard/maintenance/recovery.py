@@ -31,8 +31,8 @@ from tiltyard.maintenance.sidecars import (
 from tiltyard.maintenance.verdicts import Found, Sight, Verdict, classify, decide
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Store
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 log = logging.getLogger(__name__)
 

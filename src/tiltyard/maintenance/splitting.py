@@ -56,7 +56,7 @@ class Splitter:
         found = self._ground.find(planned.table)
         client = self._ground.client(found)
         try:
-            with self._ground.turn(planned.table), client.plainly():
+            with self._ground.turn(planned.table), client.raising_refusals():
                 dataset = client.open(planned.version)
                 options = self._options.for_lance(dataset.config())
                 files, size = measured(dataset)

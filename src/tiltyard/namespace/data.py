@@ -44,7 +44,7 @@ class DataOperations(Rooms):
         table = self._found(id)
         self._before_write([table.id])
         client = self._client(table)
-        with client.plainly():
+        with client.raising_refusals():
             try:
                 dataset = client.open()
             except FAILURES as error:

@@ -8,10 +8,8 @@ from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.trash import DropTerms
-from tiltyard.maintenance.branches import RemovedBranch
 from tiltyard.maintenance.checkup import AUTO_CLEANUP
 from tiltyard.maintenance.doctor import Progress
-from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
 from tiltyard.maintenance.findings import Finding
 from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
 from tiltyard.maintenance.orphans import Orphans
@@ -21,6 +19,8 @@ from tiltyard.names import TableId
 from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.settings import duration
+from tiltyard.versions.branches import RemovedBranch
+from tiltyard.versions.drift import Drift, Drifts, Mending, Repaired
 
 Duration = str | int | float
 
@@ -92,13 +92,13 @@ class HealthOperations(Rooms):
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
         table = self._catalog.find(names.parse_table_id(id))
-        if self._drifts is None or not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             raise UnsupportedOperationError(
                 f"the versions of table {names.display(table.id)} are files, so whoever writes one "
                 f"has written a version",
                 hint="manage_versions makes rows of them",
             )
-        return table, self._drifts
+        return table, self._versions.drifts
 
     # -- branches and settings
 

@@ -24,10 +24,8 @@ from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.maintenance.adoption import Adoption
 from tiltyard.maintenance.batches import Batches
-from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.doctor import Doctor
-from tiltyard.maintenance.drift import Drifts, TolerantVersions
 from tiltyard.maintenance.leftovers import LeftOvers
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
@@ -36,8 +34,9 @@ from tiltyard.settings import Settings
 from tiltyard.store import Retry
 from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 if TYPE_CHECKING:
     import lance
@@ -109,14 +108,12 @@ class Rooms(api.LanceNamespace):
     def _open_versions(self) -> None:
         """The versions of tables, and what ends a change of several that a crash cut off."""
         store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
-        self._versions = TableVersions(store, clock, catalog, manifest, Retry())
-        self._drifts = None if manifest is None else Drifts(store, clock, self._lance, manifest)
-        self._for_writers = TolerantVersions(self._versions, catalog, self._drifts)
+        self._versions = TableVersions(self.context)
         self._recovery = Recovery(
             store, clock, catalog, manifest, self._versions, self._client, self._settings.actor
         )
         self._batches = Batches(store, catalog, self._versions, self._recovery)
-        self._branches = Branches(store, clock)
+        self._branches = Branches(self.context)
 
     def _open_health(self) -> None:
         """What looks after a catalog."""
@@ -146,7 +143,7 @@ class Rooms(api.LanceNamespace):
             sidecars,
             self._left_overs,
             self._orphans.beside,
-            Checkup(store, self._versions, self._drifts, self._branches, self._open),
+            Checkup(store, self._versions, self._branches, self._open),
         )
 
     def __repr__(self) -> str:
@@ -178,7 +175,7 @@ class Rooms(api.LanceNamespace):
 
     def _open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
         """A table to read, at the version that is meant: where its rows say, or its files do."""
-        if not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             return describe.open_at(self._lance, table, at)
         shown = functools.cache(
             lambda: frozenset(each.version for each in self._versions.visible(table.id))
@@ -202,7 +199,7 @@ class Rooms(api.LanceNamespace):
         """A table to change, whose refused commits are raised as the errors that they are."""
         self._before_write([table.id])
         client = self._client(table)
-        with client.plainly():
+        with client.raising_refusals():
             yield client.open(version)
 
     def _before_write(self, tables: Sequence[TableId]) -> None:
@@ -218,7 +215,7 @@ class Rooms(api.LanceNamespace):
         return self._client(table) if table is not None and table.managed else None
 
     def _client(self, table: Table) -> CommitClient:
-        return CommitClient(table, self._for_writers, self._lance, self._root)
+        return CommitClient(table, self._versions, self._lance, self._root)
 
     def _uri(self, table: Table) -> str:
         return self._lance.uri(table.location)

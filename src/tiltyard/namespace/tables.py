@@ -206,7 +206,7 @@ class TableOperations(Rooms):
         ]
         registered = self._registrar.register_all(wanted)
         if self._versions.management.is_on:
-            self._versions.management.bring_in(registered)
+            self._versions.management.manage(registered)
         return [
             api.RegisterTableResponse(location=self._uri(table), properties=properties_of(table))
             for table in registered

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import lance_namespace as api
 
 from tiltyard import names
-from tiltyard.errors import ConcurrentModificationError, UnsupportedOperationError
+from tiltyard.errors import ConcurrentModificationError
 from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
-from tiltyard.versions import answers
-from tiltyard.versions.management import ManagedTable, Progress
+from tiltyard.versions import responses
+from tiltyard.versions.management import ManagedTable, ManageProgress
 from tiltyard.versions.snapshots import CatalogSnapshot, Snapshots
 
 
@@ -27,9 +27,9 @@ class VersionOperations(Rooms):
         try:
             self._before_write([names.parse_table_id(request.id)])
         except ConcurrentModificationError:
-            self._versions.note_refused(answers.new_version(self._root, request))
+            self._versions.note_refused(responses.new_version(self._root, request))
             raise
-        return answers.create(self._for_writers, self._root, request)
+        return responses.create(self._versions, self._root, request)
 
     @operation("create versions of tables")
     def batch_create_table_versions(
@@ -39,11 +39,11 @@ class VersionOperations(Rooms):
 
         All requests are checked before the first is carried out.
         """
-        wanted = [answers.new_version(self._root, entry) for entry in request.entries]
+        wanted = [responses.new_version(self._root, entry) for entry in request.entries]
         self._before_write([each.table for each in wanted])
         created = self._batches.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
-            versions=[answers.as_version(self._root, each) for each in created]
+            versions=[responses.table_version(self._root, each) for each in created]
         )
 
     @operation("list versions of table")
@@ -51,14 +51,14 @@ class VersionOperations(Rooms):
         self, request: api.ListTableVersionsRequest
     ) -> api.ListTableVersionsResponse:
         """Versions that readers may see, oldest first unless `descending`."""
-        return answers.listed(self._versions, self._root, request)
+        return responses.list_versions(self._versions, self._root, request)
 
     @operation("describe a version of table")
     def describe_table_version(
         self, request: api.DescribeTableVersionRequest
     ) -> api.DescribeTableVersionResponse:
         """One version, or the latest. TableVersionNotFoundError."""
-        return answers.described(self._versions, self._root, request)
+        return responses.describe(self._versions, self._root, request)
 
     @operation("delete versions of table")
     def batch_delete_table_versions(
@@ -81,7 +81,7 @@ class VersionOperations(Rooms):
 
     @operation("manage versions of")
     def manage_versions(
-        self, *, dry_run: bool = False, progress: Progress | None = None
+        self, *, dry_run: bool = False, progress: ManageProgress | None = None
     ) -> list[ManagedTable]:
         """Keep versions as rows of the manifest from now on, for every table that can have it.
 
@@ -114,10 +114,5 @@ class VersionOperations(Rooms):
         InvalidTableStateError if the catalog can't tell for some table, unless `managed_only`
         leaves those out.
         """
-        if self._manifest is None or self._versions.rows is None:
-            raise UnsupportedOperationError(
-                "without a manifest nothing tells which versions tables had together",
-                hint="open the catalog with manifest_enabled=true",
-            )
-        snapshots = Snapshots(self._lance, self.context.manifest.table, self._versions.rows)
+        snapshots = Snapshots(self.context, self._versions.rows)
         return snapshots.take(version, managed_only=managed_only)

@@ -1,9 +1,9 @@
 """The catalog's own list of the branches of a table, and Lance's branches that are not on it.
 
-A branch is put on the list before Lance makes it, and marked as going before Lance removes it. So a
-branch that Lance has and the list has not, or has as going, is what a crash left of a removal, and
-may go. Where no list is, or it can't be understood, nothing does. The list is an object of its own,
-by the table's location: it works in every mode, and follows the table whatever its name.
+A branch is put on the list before Lance creates it, and marked as going before Lance removes it. So
+a branch that Lance has and the list has not, or has as going, is what a crash left of a removal,
+and may go. Where no list is, or it can't be understood, nothing does. The list is an object of its
+own, by the table's location: it works in every mode, and follows the table whatever its name.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import lance
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES
-from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, translate
-from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, read_back
+from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, read_back
+from tiltyard.tables.refs import MAIN
 
 FORMAT = 1
-MAIN = "main"
 TRIES = 20
 
 
@@ -53,21 +53,21 @@ class _List:
 class Branches:
     """The lists of branches of one catalog."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: CatalogContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
 
     def known(self, table: Table) -> Mapping[str, Standing] | None:
         """What the list says, None if there is none. One request."""
-        found = self._read(table)
-        return None if found.blob is None else found.standing
+        present = self._read(table)
+        return None if present.blob is None else present.standing
 
     def create(
         self, table: Table, name: str, dataset: lance.LanceDataset, make: Callable[[], None]
     ) -> None:
         """Put a branch on the list, then let Lance make it; if that fails it is taken off again.
 
-        The first list of a table takes in what Lance has already.
+        The first list of a table contains what Lance has already.
         """
         existing = set(dataset.branches.list())
         is_new = name not in existing
@@ -142,11 +142,11 @@ class Branches:
         One that a tag or another branch refers to stays. InvalidTableStateError if the list can't
         be understood: then nothing is removed.
         """
-        found = self.orphans(table, dataset)
+        orphans = self.orphans(table, dataset)
         if not dry_run:
             for name in set(self.known(table) or ()) - set(dataset.branches.list()):
                 self._forget(table, name, only_if=Standing.GOING)
-        return [self._removed(table, dataset, name, dry_run=dry_run) for name in found]
+        return [self._removed(table, dataset, name, dry_run=dry_run) for name in orphans]
 
     def finish_removals(self, table: Table, dataset: lance.LanceDataset) -> list[RemovedBranch]:
         """Remove branches that the list has as going: what a crash left of a removal.
@@ -192,7 +192,7 @@ class Branches:
         def without(present: _List) -> dict[str, Standing]:
             if only_if is not None and present.standing.get(name) is not only_if:
                 return dict(present.standing)
-            return {each: how for each, how in present.standing.items() if each != name}
+            return {other: how for other, how in present.standing.items() if other != name}
 
         self._change(table, without)
 
@@ -247,10 +247,10 @@ def key_of(location: str) -> str:
 
 
 def _user_of(dataset: lance.LanceDataset, name: str) -> str | None:
-    for each, of in dataset.branches.list().items():
-        if of["parent_branch"] == name:
-            return f"branch '{each}'"
-    for tag, about in dataset.tags.list().items():
-        if about["branch"] == name:
+    for branch, details in dataset.branches.list().items():
+        if details["parent_branch"] == name:
+            return f"branch '{branch}'"
+    for tag, point in dataset.tags.list().items():
+        if point["branch"] == name:
             return f"tag '{tag}'"
     return None
