@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LIMIT_S = 100
+LIMIT_S = 300
 CTRL_C = "\x03"
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

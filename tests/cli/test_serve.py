@@ -74,7 +74,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "tiltyard", "--root", str(tmp_path), "serve"]
         ended = subprocess.run(
-            [*command, "--port", port], capture_output=True, text=True, timeout=60, check=False
+            [*command, "--port", port], capture_output=True, text=True, timeout=300, check=False
         )
     assert ended.returncode == 1
     assert f"error: the server can't listen at 127.0.0.1:{port}" in ended.stderr
