@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tiltyard.versions.directory import DirectoryVersions
-from tiltyard.versions.managed import ManagedVersions
-
 from tests.simulation.files import PlainFiles
 from tests.simulation.process import Ask, Build, Operation
 from tests.simulation.register import Register
@@ -37,6 +34,8 @@ from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
+from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
 
 EPOCH_MS = 1_700_000_000_000
 LOCATION = names.table_directory(TABLE)

@@ -15,10 +15,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.reading import branch_of
-from tiltyard.versions.room import TableVersions
-
 from tests.simulation.actors import (
     LOCATION,
     MARKER_VERBS,
@@ -37,7 +33,10 @@ from tiltyard.catalog.base import Catalog, CreateMode, Table
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError, translate
 from tiltyard.store import Ambiguous, NotThere
+from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.reading import branch_of
 from tiltyard.versions.references import referred
+from tiltyard.versions.room import TableVersions
 
 UPDATE = "update"
 APPEND = "append"

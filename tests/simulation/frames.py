@@ -16,10 +16,6 @@ from collections.abc import Hashable
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
-from tiltyard.versions.directory import DirectoryVersions
-from tiltyard.versions.managed import ManagedVersions
-from tiltyard.versions.room import TableVersions
-
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register, Rows
 from tests.simulation.store import ScheduledStore
@@ -38,7 +34,10 @@ from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.store import Retry
+from tiltyard.versions.directory import DirectoryVersions
+from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management
+from tiltyard.versions.room import TableVersions
 
 # What an actor is made of: the same objects for its whole life, without a memory of their own. The
 # committer's guesses about time and company do not matter to one who commits alone.

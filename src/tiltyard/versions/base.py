@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
+from tiltyard.catalog.manifest.edits import no_such_version
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import (
@@ -193,10 +194,6 @@ def require_unreferenced(
                 f"version {version} of table {names.display(table)} can't be deleted: "
                 f"{referrer} refers to it"
             )
-
-
-def no_such_version(table: TableId, version: int) -> TableVersionNotFoundError:
-    return TableVersionNotFoundError(f"table {names.display(table)} has no version {version}")
 
 
 def no_version_yet(table: TableId) -> TableVersionNotFoundError:

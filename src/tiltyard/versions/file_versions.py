@@ -20,6 +20,7 @@ from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import Boundary, Kept, Mark
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
+from tiltyard.catalog.manifest.edits import no_such_version
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
 from tiltyard.names import TableId
@@ -29,7 +30,6 @@ from tiltyard.versions.base import (
     NowManagedError,
     Refusals,
     branch_location,
-    no_such_version,
     no_version_yet,
     number_taken,
     require_unreferenced,

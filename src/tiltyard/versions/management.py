@@ -16,8 +16,8 @@ from enum import StrEnum
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.catalog import as_table
+from tiltyard.catalog.manifest.edits import AllOf, FinishManaging, StartManaging
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.names import TableId
@@ -85,21 +85,16 @@ class Management:
         eligible = [table for table in tables if _why_not(table) is None]
         new = [table for table in eligible if not table.managed]
         if new:
-            self._manifest.submit(
-                edits.all_of([versions.announce(table.id, table.location) for table in new])
-            )
+            self._manifest.submit(AllOf(tuple(StartManaging(it.id, it.location) for it in new)))
         with ThreadPoolExecutor(READING_THREADS) as pool:
             visible = list(pool.map(self._files.visible_at, eligible))
         added: dict[TableId, int] = {}
         if eligible:
-            counts = self._manifest.submit(
-                edits.all_of(
-                    [
-                        versions.arrive(table.id, table.location, files, _boundary(files, boundary))
-                        for table, (files, boundary) in zip(eligible, visible, strict=True)
-                    ]
-                )
-            ).answer
+            edits = [
+                FinishManaging(table.id, table.location, tuple(files), _boundary(files, boundary))
+                for table, (files, boundary) in zip(eligible, visible, strict=True)
+            ]
+            counts = self._manifest.submit(AllOf(tuple(edits))).answer
             added = {table.id: count for table, count in zip(eligible, counts, strict=True)}
         return [
             ManagedTable(table.id, table.location, StoredAs.ROWS, added[table.id])

@@ -21,12 +21,20 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import REJECTED
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest import edits, versions
-from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.edits import (
+    AddVersion,
+    AllOf,
+    ConfirmVersion,
+    HideVersion,
+    NotManagedError,
+    RaiseBoundary,
+    RemoveVersions,
+    ShowVersion,
+    no_such_version,
+)
 from tiltyard.catalog.manifest.group import Then
 from tiltyard.catalog.manifest.rows import MANAGED, MANIFEST_PATH, STAGED, VERSIONS, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import NotManagedError, Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -82,25 +90,21 @@ class RowVersions:
         are shared, too.
         """
         self._store.require_conditions()
-        proposals = [self._proposal(new) for new in wanted]
-        commit = edits.all_of([versions.add(proposal) for proposal in proposals])
+        edits = [self._edit(new) for new in wanted]
         try:
-            return self._commit(commit, proposals)
+            created: list[VersionFile] = self._manifest.submit(
+                AllOf(tuple(edits)), Then(self._finish, edits)
+            ).answer
+            return created
         except ConcurrentModificationError as refusal:
-            for proposal in proposals:
-                self._refusals.note(proposal.location, proposal.file.version)
+            for edit in edits:
+                self._refusals.note(edit.location, edit.file.version)
             if isinstance(refusal, VersionBehindBoundaryError):
                 REJECTED.add()
                 log.warning("a commit was refused: %s", refusal)
             raise
 
-    def _commit(self, edit: Edit, proposals: Sequence[Proposal]) -> list[VersionFile]:
-        created: list[VersionFile] = self._manifest.submit(
-            edit, Then(self._finish, proposals)
-        ).answer
-        return created
-
-    def _proposal(self, new: NewVersion) -> Proposal:
+    def _edit(self, new: NewVersion) -> AddVersion:
         row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
@@ -112,7 +116,9 @@ class RowVersions:
             self._refusals.note(location, new.version)
             raise
         file = VersionFile(new.version, key, len(body), self._clock.now_ms())
-        return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
+        return AddVersion(
+            new.table, location, file, base, transaction, new.staged, restored_by(body)
+        )
 
     def _row(self, table: TableId) -> Row:
         snapshot = self._manifest.read()
@@ -124,9 +130,8 @@ class RowVersions:
     def check_base(self, table: Table, version: int) -> None:
         """Guard A as far as is known without a request: commits of managed tables come here."""
         row = self._manifest.known().get(names.object_id(table.id))
-        boundary = 0 if row is None else versions.boundary_of(row)
-        if boundary > version:
-            raise VersionBehindBoundaryError.of(version, boundary)
+        if row is not None and row.boundary > version:
+            raise VersionBehindBoundaryError.of(version, row.boundary)
 
     def check_landed(self, table: Table, version: int) -> None:
         """Nothing: a commit that is made elsewhere is no version."""
@@ -135,20 +140,16 @@ class RowVersions:
 
     def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
         """Every version that is not hidden, oldest first. At most one request."""
-        return [
-            versions.file_of(number, row)
-            for number, row in self._copied_rows(table)
-            if not versions.is_hidden(row)
-        ]
+        return [row.file for row in self._copied_rows(table) if not row.is_hidden]
 
     def every(self, table: TableId) -> Sequence[VersionFile]:
-        return [versions.file_of(number, row) for number, row in self._copied_rows(table)]
+        return [row.file for row in self._copied_rows(table)]
 
     def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
         """The head, ready to be opened. At most one request."""
         owner, snapshot = self._owner(table)
         head = snapshot.head(owner.object_id)
-        return self.ready(head, _version_row(snapshot, owner, head)) if head else None
+        return self.ready(_version_row(snapshot, owner, head)) if head else None
 
     def describe(
         self, table: TableId, version: int | None = None, branch: str | None = None
@@ -158,20 +159,19 @@ class RowVersions:
         head = snapshot.head(owner.object_id)
         number = head if version is None else version
         row = snapshot.version_row(owner.object_id, number)
-        if row is not None and not versions.is_hidden(row):
-            return self.ready(number, row)
+        if row is not None and not row.is_hidden:
+            return self.ready(row)
         if row is None and head and self._refusals.answers(owner.location or "", number):
-            stand_in = self.ready(head, _version_row(snapshot, owner, head))
-            return replace(stand_in, version=number)
+            return replace(self.ready(_version_row(snapshot, owner, head)), version=number)
         if not head and version is None:
             raise no_version_yet(table)
-        raise versions.missing(table, number, None if row is None else row.metadata)
+        raise no_such_version(table, number, row)
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         """Ahead of the boundary one request to look, behind it three more to commit."""
         nonce = self._clock.token(12)
         try:
-            self._manifest.submit(versions.confirm(table.id, table.location, version, nonce))
+            self._manifest.submit(ConfirmVersion(table.id, table.location, version, nonce))
         except TableVersionNotFoundError:
             return False
         return True
@@ -206,7 +206,7 @@ class RowVersions:
             number: _version_row(snapshot, owner, number)
             for number in snapshot.version_numbers(owner.object_id)
         }
-        files = {number: versions.file_of(number, row) for number, row in rows.items()}
+        files = {number: row.file for number, row in rows.items()}
         selected = select(table, ranges, files, lambda _: True, ignore_missing)
         if not selected:
             return []
@@ -214,13 +214,12 @@ class RowVersions:
         require_unreferenced(
             table, selected, head, lambda: referenced_versions(self._store, location, None)
         )
-        self._manifest.submit(versions.raise_boundary(table, location, max(selected)))
+        self._manifest.submit(RaiseBoundary(table, location, max(selected)))
         going = selected.keys() - referenced_versions(self._store, location, None).keys()
-        removed: list[tuple[int, Row]] = self._manifest.submit(
-            versions.remove(table, location, going, rows)
-        ).answer
-        self._store.delete_many(key for number, row in removed for key in _keys(number, row))
-        return [number for number, _ in removed]
+        seen = {number: rows[number].metadata for number in going}
+        removed: list[Row] = self._manifest.submit(RemoveVersions(table, location, seen)).answer
+        self._store.delete_many(key for row in removed for key in _keys(row))
+        return [row.version for row in removed]
 
     def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
         stale = self._stale_files(*self._owner(table))
@@ -237,26 +236,25 @@ class RowVersions:
 
     def _stale_files(self, owner: Row, snapshot: Snapshot) -> list[VersionFile]:
         """The files of versions behind the boundary that have no row any more. One request."""
-        boundary = versions.boundary_of(owner)
         numbers = snapshot.version_numbers(owner.object_id)
         return [
             file
             for file in version_files.every(self._store, owner.location or "")
-            if file.version <= boundary and file.version not in numbers
+            if file.version <= owner.boundary and file.version not in numbers
         ]
 
     def hide(self, table: TableId, version: int, reason: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""
-        self._manifest.submit(versions.hide(table, version, self._clock.now_ms(), reason))
+        self._manifest.submit(HideVersion(table, version, self._clock.now_ms(), reason))
 
     def show(self, table: TableId, version: int) -> None:
-        self._manifest.submit(versions.show(table, version))
+        self._manifest.submit(ShowVersion(table, version))
 
     # -- copying staged manifests to where Lance keeps versions
 
-    def ready(self, number: int, row: Row) -> VersionFile:
+    def ready(self, row: Row) -> VersionFile:
         """The version of a row, copied to its place if that was left undone."""
-        file = versions.file_of(number, row)
+        file = row.file
         if STAGED not in row.metadata or file.key in self._complete:
             return file
         try:
@@ -269,44 +267,42 @@ class RowVersions:
             return replace(file, key=row.metadata[STAGED])
         return file
 
-    def _copied_rows(self, table: TableId) -> list[tuple[int, Row]]:
-        """The rows of all versions, by their numbers. What is not copied yet is: one listing shows
-        that, for the rows that are not known to be complete."""
+    def _copied_rows(self, table: TableId) -> list[Row]:
+        """The rows of all versions, oldest first. What is not copied yet is: one listing shows
+        that, unless all are known to be complete."""
         owner, snapshot = self._owner(table)
         numbers = sorted(snapshot.version_numbers(owner.object_id))
-        rows = [(number, _version_row(snapshot, owner, number)) for number in numbers]
+        rows = [_version_row(snapshot, owner, number) for number in numbers]
         unsure = [
-            (number, row)
-            for number, row in rows
-            if STAGED in row.metadata and versions.file_of(number, row).key not in self._complete
+            row for row in rows if STAGED in row.metadata and row.file.key not in self._complete
         ]
         if unsure:
             entries = self._store.list(f"{owner.location}/{names.VERSIONS_DIRECTORY}").objects
             present = {entry.key for entry in entries}
-            for number, row in unsure:
+            for row in unsure:
                 if row.metadata[STAGED] in present:
-                    self.ready(number, row)
+                    self.ready(row)
                 else:
-                    self._remember(versions.file_of(number, row).key)
+                    self._remember(row.file.key)
         return rows
 
     def _finish(
-        self, committed: Sequence[tuple[Sequence[Proposal], Sequence[Row]]]
+        self, committed: Sequence[tuple[Sequence[AddVersion], Sequence[Row]]]
     ) -> list[list[VersionFile]]:
         """Copy what a group has committed. Should this fail, whoever reads it does so."""
         with suppress(TiltyardError, Outcome):  # then one by one
             self._copy([row for _, rows in committed for row in rows])
             # Of one that was committed before, and the answer lost, the first bytes count.
             self._store.delete_many(
-                proposal.staged
-                for proposals, rows in committed
-                for proposal, row in zip(proposals, rows, strict=True)
-                if proposal.staged != row.metadata[STAGED]
+                edit.staged
+                for edits, rows in committed
+                for edit, row in zip(edits, rows, strict=True)
+                if edit.staged != row.metadata[STAGED]
             )
         return [[self._finished(row) for row in rows] for _, rows in committed]
 
     def _finished(self, row: Row) -> VersionFile:
-        file = versions.file_of(versions.number_of(row), row)
+        file = row.file
         if file.key not in self._complete:
             try:
                 self._copy([row])
@@ -349,13 +345,12 @@ def _version_row(snapshot: Snapshot, owner: Row, number: int) -> Row:
 
 def _is_removed(snapshot: Snapshot, row: Row) -> bool:
     """Whether the row of a version was removed, from a table that lies where it lay."""
-    table, number = versions.owner_of(row), versions.number_of(row)
-    if snapshot.has_version(table, number):
+    if snapshot.has_version(row.table, row.version):
         return False
-    owner = snapshot.get(table)
+    owner = snapshot.get(row.table)
     return owner is not None and row.metadata[MANIFEST_PATH].startswith(f"{owner.location}/")
 
 
-def _keys(number: int, row: Row) -> list[str]:
+def _keys(row: Row) -> list[str]:
     staged = row.metadata.get(STAGED)
-    return [versions.file_of(number, row).key, *([staged] if staged else [])]
+    return [row.file.key, *([staged] if staged else [])]

@@ -95,7 +95,7 @@ class Snapshots:
     def _open(self, snapshot: Snapshot, table: TableAt) -> lance.LanceDataset:
         row = snapshot.version_row(names.object_id(table.id), table.version)
         assert row is not None, "a snapshot has a row for each of its versions"
-        self._rows.ready(table.version, row)
+        self._rows.ready(row)
         try:
             return self._lance.open(table.location, table.version)
         except FAILURES as error:

@@ -12,8 +12,8 @@ from typing import TypeVar
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.manifest.edits import DriftedError, NotManagedError
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import DriftedError, NotManagedError
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
