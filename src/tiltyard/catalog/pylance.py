@@ -230,6 +230,15 @@ class Lance:
                 raise LostRaceError(f"{location} was changed by another process") from error
             raise self.explain(error, f"commit to {location}") from error
 
+    def restore(self, dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+        """Make an older version the next one of the branch that is open.
+
+        The commit builds on what is latest, not on the older version: that may be one of those that
+        stay behind the boundary, where nobody else may build on it.
+        """
+        operation = lance.LanceOperation.Restore(version)
+        return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+
     def _landed(self, location: str, after: int, uuid: str) -> lance.LanceDataset | None:
         """The version that a transaction made, if it can be seen now."""
         try:

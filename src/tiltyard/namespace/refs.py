@@ -29,7 +29,7 @@ class ReferenceOperations(DataOperations):
         branch = branch_of(request.branch)
         with self._change(request.id, branch) as dataset:
             self._versions.describe(names.parse_table_id(request.id), request.version, branch)
-            restored = refs.restore(dataset, request.version)
+            restored = self._lance.restore(dataset, request.version)
             return api.RestoreTableResponse(transaction_id=transactions.of(restored))
 
     # -- tags

@@ -119,7 +119,7 @@ class References:
         found = self._context.catalog.find(table)
         with self._access.change(found, branch) as dataset:
             self._versions.describe(table, version, branch)
-            return refs.restore(dataset, version)
+            return self._context.lance.restore(dataset, version)
 
     # -- the guard
 
@@ -130,17 +130,24 @@ class References:
         self._versions.describe(table.id, point.version, point.branch)
 
     def _confirm(self, guard: TableGuard, point: Point, undo: Callable[[], None]) -> None:
-        """Guard C, and that the version stays, after a reference was written; else `undo` it."""
+        """After a reference was written: whether it counts. `undo` it if not."""
         try:
-            table = guard.table_now(self._context)
-            if table is None:
-                raise no_such_table(guard.table.id)
-            if not self._versions.shows(table, point.version, point.branch):
-                raise TableVersionNotFoundError(
-                    f"version {point.version} of table {names.display(table.id)} was deleted "
-                    f"meanwhile",
-                    hint="choose another version",
-                )
+            self._require_shown(self._guard_c(guard), point)
         except TiltyardError:
             undo()
             raise
+
+    def _guard_c(self, guard: TableGuard) -> Table:
+        """Guard C: the table was not dropped or replaced meanwhile. One request."""
+        table = guard.table_now(self._context)
+        if table is None:
+            raise no_such_table(guard.table.id)
+        return table
+
+    def _require_shown(self, table: Table, point: Point) -> None:
+        """The version was not given up before the reference was there."""
+        if not self._versions.shows(table, point.version, point.branch):
+            raise TableVersionNotFoundError(
+                f"version {point.version} of table {names.display(table.id)} was deleted meanwhile",
+                hint="choose another version",
+            )

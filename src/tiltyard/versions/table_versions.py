@@ -128,18 +128,18 @@ class TableVersions:
     # -- reading
 
     def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
-        return self._ask(table, branch, lambda store: store.visible(table, branch))
+        return self._with_store(table, branch, lambda store: store.visible(table, branch))
 
     def every(self, table: TableId) -> Sequence[VersionFile]:
-        return self._ask(table, None, lambda store: store.every(table))
+        return self._with_store(table, None, lambda store: store.every(table))
 
     def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
-        return self._ask(table, branch, lambda store: store.latest(table, branch))
+        return self._with_store(table, branch, lambda store: store.latest(table, branch))
 
     def describe(
         self, table: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
-        return self._ask(table, branch, lambda store: store.describe(table, version, branch))
+        return self._with_store(table, branch, lambda store: store.describe(table, version, branch))
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         return self._store_of(table, branch).shows(table, version, branch)
@@ -154,27 +154,27 @@ class TableVersions:
         branch: str | None = None,
         ignore_missing: bool = True,
     ) -> Sequence[int]:
-        return self._ask(
+        return self._with_store(
             table,
             branch,
             lambda store: store.delete(table, ranges, branch=branch, ignore_missing=ignore_missing),
         )
 
     def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
-        return self._ask(table, branch, lambda store: store.scrub(table, branch))
+        return self._with_store(table, branch, lambda store: store.scrub(table, branch))
 
     def stale(self, table: Table) -> Sequence[int]:
         return self._store_of(table).stale(table)
 
     def hide(self, table: TableId, version: int, reason: str | None) -> None:
-        self._ask(table, None, lambda store: store.hide(table, version, reason))
+        self._with_store(table, None, lambda store: store.hide(table, version, reason))
 
     def show(self, table: TableId, version: int) -> None:
-        self._ask(table, None, lambda store: store.show(table, version))
+        self._with_store(table, None, lambda store: store.show(table, version))
 
     # -- choosing the store
 
-    def _ask(self, table: TableId, branch: str | None, question: Callable[[VersionStore], T]) -> T:
+    def _with_store(self, table: TableId, branch: str | None, question: Callable[[VersionStore], T]) -> T:
         """Ask the store that has the versions of a table, and once more if they become rows
         meanwhile: the first to notice finishes that."""
         if branch is not None:
