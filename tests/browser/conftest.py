@@ -27,12 +27,12 @@ from tools.browser import AXE_SCRIPT, find_chromium
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Ends with the module: as long as it runs, nothing else here can use asyncio."""
-    found = find_chromium()
-    if found is None:
+    executable = find_chromium()
+    if executable is None:
         pytest.skip("LEFT OUT: no Chromium here: run `make setup` as root, or install it")
     with sync_playwright() as playwright:
         # A sandbox needs rights that a container rarely has; the pages are our own.
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 

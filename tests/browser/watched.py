@@ -46,12 +46,12 @@ class Watched:
         """What axe finds serious or critical on the page as it is now, by all rules or some."""
         self.page.evaluate(axe)
         options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
-        found: Mapping[str, Any] = self.page.evaluate("options => axe.run(options)", options)
+        report: Mapping[str, Any] = self.page.evaluate("options => axe.run(options)", options)
         return [
-            f"{self.page.url}: {each['id']}: {node['html']}"
-            for each in found["violations"]
-            if each["impact"] in ("serious", "critical")
-            for node in each["nodes"]
+            f"{self.page.url}: {violation['id']}: {node['html']}"
+            for violation in report["violations"]
+            if violation["impact"] in ("serious", "critical")
+            for node in violation["nodes"]
         ]
 
     def _heard(self, message: ConsoleMessage) -> None:

@@ -47,9 +47,9 @@ class Visitor:
         )
 
     def token(self, seen: str = "login") -> str:
-        found = TOKEN.search(self.get(seen).text) or TOKEN.search(self.get("").text)
-        assert found, "no form is on the page"
-        return unescape(found[1])
+        match = TOKEN.search(self.get(seen).text) or TOKEN.search(self.get("").text)
+        assert match, "no form is on the page"
+        return unescape(match[1])
 
 
 Enter = Callable[..., Visitor]

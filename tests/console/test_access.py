@@ -19,10 +19,10 @@ from tiltyard.console.pages import roles as console_roles
 from tiltyard.lifecycle.trash import TableState
 from tiltyard.rest.app import create_app
 from tiltyard.rest.app import roles as rest_roles
-from tiltyard.rest.service import Service
+from tiltyard.rest.routing import Router
 from tiltyard.rest.settings import ServerSettings
 
-FORMS = [each for each in PAGES if each.method == "POST"]
+FORMS = [page for page in PAGES if page.method == "POST"]
 
 
 def _name(page: Page) -> str:
@@ -59,22 +59,22 @@ def test_every_route_of_the_server_has_its_role(guarded: Starlette) -> None:
     """No route is missing from both tables that the tests of roles go through."""
 
     def walk(routes: Iterable[BaseRoute], below: str = "") -> Iterator[tuple[str, str]]:
-        for each in routes:
-            if isinstance(each, Mount):
-                yield from walk(each.routes, below + each.path)
+        for route in routes:
+            if isinstance(route, Mount):
+                yield from walk(route.routes, below + route.path)
             else:
-                assert isinstance(each, Route)
-                for method in (each.methods or set()) - {"HEAD"}:
-                    yield method, below + each.path
+                assert isinstance(route, Route)
+                for method in (route.methods or set()) - {"HEAD"}:
+                    yield method, below + route.path
 
-    service = guarded.router.default
-    assert isinstance(service, Service)
-    found = {*walk(guarded.routes), *((each.method, each.path) for each in service.operations)}
+    router = guarded.router.default
+    assert isinstance(router, Router)
+    routes = {*walk(guarded.routes), *((row.method, row.path) for row in router.operations)}
 
-    told = rest_roles() | console_roles()
-    assert found == {*told, *(("GET", path) for path in OPEN)}
-    needed = {path for (_, path), role in told.items() if role is None}
-    assert needed == {"/healthz", "/readyz", "/console/login", "/console/logout"}
+    roles = rest_roles() | console_roles()
+    assert routes == {*roles, *(("GET", path) for path in OPEN)}
+    without_role = {path for (_, path), role in roles.items() if role is None}
+    assert without_role == {"/healthz", "/readyz", "/console/login", "/console/logout"}
 
 
 @pytest.mark.parametrize("token", ["", "made-up", "other"])
@@ -156,7 +156,7 @@ def test_who_tries_keys_is_told_to_wait_and_the_right_one_still_opens(
         visitor = Visitor(client)
         tries = [visitor.send("login", key=f"ty_{number}") for number in range(3)]
 
-        assert [each.status_code for each in tries] == [403, 403, 429]
+        assert [response.status_code for response in tries] == [403, 403, 429]
         assert 0 < int(tries[2].headers["retry-after"]) <= 30
         assert client.get("/v1/table").status_code == 429, "the same budget as for operations"
         assert "Overview" in visitor.send("login", key=key).text
@@ -167,7 +167,7 @@ def test_the_session_is_for_the_console_only_and_for_no_script(enter: Enter, key
     visitor = enter(None)
     sent = {"token": visitor.token(), "key": key}
     answer = visitor.client.post("/console/login", data=sent, follow_redirects=False)
-    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if "session" in each]
+    (cookie,) = [line for line in answer.headers.get_list("set-cookie") if "session" in line]
     assert {"httponly", "path=/console", "samesite=strict"} <= set(cookie.lower().split("; "))
     assert key not in cookie
 
@@ -215,7 +215,7 @@ def test_buttons_that_one_may_not_use_are_not_there(enter: Enter) -> None:
             visitor.see("trash") + visitor.see("maintenance") + visitor.see("table?id=shop.orders")
         )
         words = ("Restore as…", ">Hold<", "Purge…", "Make a plan", "Drop…")
-        return {each for each in words if each in seen}
+        return {word for word in words if word in seen}
 
     assert sees(Role.READER) == set()
     assert sees(Role.WRITER) == {"Restore as…", ">Hold<", "Drop…"}
@@ -230,7 +230,7 @@ def test_who_is_limited_to_a_namespace_sees_nothing_else(
     boss.send("maintenance/plan", seen="maintenance", job="optimize")
     for path in ("", "tables", "tables?q=o", "trash", "maintenance", "events"):
         page = eu.see(path)
-        assert not any(each in page for each in ("customers", "clicks", "manuals", "/console/run"))
+        assert not any(word in page for word in ("customers", "clicks", "manuals", "/console/run"))
     assert "shop.eu" in eu.see("tables")
     assert eu.get("table?id=shop.eu.orders").status_code == 200
     for path in ("table?id=shop.orders", "tables?in=shop", "doctor"):
@@ -244,7 +244,7 @@ def test_who_is_limited_to_a_namespace_sees_nothing_else(
     assert catalog.table_status(["shop", "clicks"]).state is TableState.SOFT_DELETED
 
 
-def test_a_refused_deed_is_noted_too(enter: Enter) -> None:
+def test_a_refused_change_is_recorded_too(enter: Enter) -> None:
     reader, admin = enter(Role.READER), enter(Role.ADMIN)
     reader.client.post("/console/trash/purge", data={"token": reader.token(), "id": "shop.clicks"})
     assert "this needs the role admin" in admin.see("events")

@@ -16,8 +16,8 @@ from tests.console import sample
 from tests.console.conftest import Visitor
 from tiltyard.console import PAGES
 
-READ = sorted(each.path.removeprefix("/") for each in PAGES if each.method == "GET")
-PLAIN = [each for each in READ if each not in ("login", "run", "table")]
+READ = sorted(page.path.removeprefix("/") for page in PAGES if page.method == "GET")
+PLAIN = [path for path in READ if path not in ("login", "run", "table")]
 
 
 def test_the_overview_counts_tables_bytes_and_what_expires(visitor: Visitor) -> None:
@@ -147,7 +147,7 @@ def test_names_texts_and_rows_of_others_are_only_ever_text(
         f"{name} gone",
         reason=sample.HOSTILE,
     )
-    seen = [visitor.see(f"table?id=shop.{name}"), *(visitor.see(each) for each in PLAIN)]
+    seen = [visitor.see(f"table?id=shop.{name}"), *(visitor.see(path) for path in PLAIN)]
     seen.append(visitor.see(f"tables?q={name}"))
     seen.append(visitor.get(f"table?id=shop.{name} missing").text)
     for page in seen:

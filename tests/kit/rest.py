@@ -58,7 +58,7 @@ class Street:
             yield f"{self.address}/{number}"
         finally:
             del self._houses[number]
-            app.state.runner.close()
+            app.state.workers.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -219,7 +219,7 @@ def test_a_body_arrives_whole_however_it_is_cut(
 ) -> None:
     body = ipc(_rows(20_000))
     pieces = (body[at : at + length] for at in range(0, len(body), length))
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces)
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     with serving(namespace) as address, _connected(address) as connection:
         connection.sendall(
             b"POST /v1/table/big/create HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -24,12 +24,12 @@ from pydantic import TypeAdapter
 
 from tiltyard import errors, names
 from tiltyard.errors import InternalError, TiltyardError
-from tiltyard.rest import own, protocol
-from tiltyard.rest.operation import Body, Operation
-from tiltyard.rest.own import OwnOperation
+from tiltyard.rest import extensions, protocol
+from tiltyard.rest.extensions import ExtensionOperation
 from tiltyard.rest.protocol import ProtocolOperation
+from tiltyard.rest.routing import Body, Operation
 
-_BY_NAME = {each.name: each for each in own.OPERATIONS}
+_BY_NAME = {each.name: each for each in extensions.OPERATIONS}
 _BY_CODE: dict[ErrorCode, type[TiltyardError]] = {
     kind.code: kind
     for kind in vars(errors).values()
@@ -82,7 +82,7 @@ class RestCatalog:
         self,
         request: api.DropTableRequest,
         *,
-        ttl: own.Duration | None = None,
+        ttl: extensions.Duration | None = None,
         reason: str | None = None,
     ) -> api.DropTableResponse:
         """Put a table into the trash; `ttl` and `reason` as for a `DirectoryNamespace`."""
@@ -99,16 +99,16 @@ class RestCatalog:
         asked = _model(operation.name, request)
         body = asked.model_dump_json(by_alias=True, exclude_none=True).encode()
         answer = self._send(operation, getattr(asked, "id", None), body)
-        return TypeAdapter(operation.tells).validate_json(answer)
+        return TypeAdapter(operation.response_type).validate_json(answer)
 
-    def _call(self, operation: OwnOperation, /, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, operation: ExtensionOperation, /, *args: Any, **kwargs: Any) -> Any:
         said = inspect.signature(operation.function).bind(self, *args, **kwargs).arguments
         progress = said.pop("progress", None)
         _, *given = said.items()
         arguments = {name: _plain(value) for name, value in given if value is not None}
         identifier = arguments.pop("id", None)
-        body = operation.checked(arguments).model_dump_json(exclude_unset=True).encode()
-        result = operation.returned.validate_json(self._send(operation, identifier, body))
+        body = operation.validate(arguments).model_dump_json(exclude_unset=True).encode()
+        result = operation.response_adapter.validate_json(self._send(operation, identifier, body))
         for at, each in enumerate(result if progress else (), 1):
             progress(each, at, len(result))
         return result
@@ -119,7 +119,7 @@ class RestCatalog:
             id = names.object_id(names.parse_table_id(identifier))
             path = path.replace("{id}", quote(id, safe=""))
         url = self._uri + path
-        if operation.body is Body.NOTHING:
+        if operation.body is Body.NONE:
             url = f"{url}?{urlencode(json.loads(body))}"
         sent = body if operation.body is Body.JSON else None
         answer = self._http.request(operation.method, url, body=sent, headers=self._headers)
@@ -130,7 +130,7 @@ class RestCatalog:
 
 def _model(name: str, request: Any) -> Any:
     """The request of an operation, also if it came as a plain mapping. InvalidInputError."""
-    return _PROTOCOL[name].checked(request) if isinstance(request, dict) else request
+    return _PROTOCOL[name].validate(request) if isinstance(request, dict) else request
 
 
 def _plain(value: Any) -> Any:

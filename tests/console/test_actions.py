@@ -1,4 +1,4 @@
-"""What can be done on pages: into the trash and out of it, and maintenance in the background."""
+"""The actions of the pages: drop, restore, purge, and maintenance in the background."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_table_is_dropped_with_a_reason_in_the_name_of_who_did_it(
 ) -> None:
     page = visitor.send("table/drop", seen="table?id=shop.orders", id="shop.orders", reason="a try")
     assert "Table shop.orders is in the trash." in page.text
-    (dropped,) = [each for each in catalog.list_trash() if each.id == ("shop", "orders")]
+    (dropped,) = [table for table in catalog.list_trash() if table.id == ("shop", "orders")]
     assert (dropped.reason, dropped.dropped_by) == ("a try", "local")
 
 
@@ -60,7 +60,7 @@ def test_a_restore_onto_a_table_that_exists_is_refused(
 def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
     visitor: Visitor, catalog: tiltyard.DirectoryNamespace, tmp_path: Path
 ) -> None:
-    (dropped,) = [each for each in catalog.list_trash() if each.id == ("shop", "clicks")]
+    (dropped,) = [table for table in catalog.list_trash() if table.id == ("shop", "clicks")]
     location = tmp_path / "lake" / dropped.location
     lance.write_dataset(pa.table({"late": [1]}), location, mode="overwrite")
     restore = {"id": "shop.clicks", "generation": dropped.generation}

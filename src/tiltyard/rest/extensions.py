@@ -1,0 +1,270 @@
+"""The operations that tiltyard adds under /tiltyard/v1: the trash, maintenance and health.
+
+A row names a method of the namespace, or a function of this module. The parameters and the return
+type of that function define the request and the response.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import lance_namespace as api
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from tiltyard.access import Role
+from tiltyard.errors import InvalidInputError, first_problem
+from tiltyard.lifecycle.purge import PurgePlan, Receipt
+from tiltyard.lifecycle.trash import Trashed
+from tiltyard.maintenance.orphan import Orphan
+from tiltyard.namespace import DirectoryNamespace
+from tiltyard.rest.audit import Event
+from tiltyard.rest.routing import Body, Operation, ParsedRequest, PreparedCall, RequestContext
+
+Duration = str | int | float
+Id = Sequence[str]
+
+# Parameters for callers in the same process, which a request can't have.
+_IN_PROCESS = ("progress",)
+# Parameters that name a table or namespace, and those that name several.
+_ID_PARAMETERS, _IDS_PARAMETERS = ("id", "as_id", "namespace"), ("ids", "tables")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtensionOperation(Operation):
+    """An operation whose request has the parameters of a function."""
+
+    function: Callable[..., Any]
+    # Whether the function is a method of the namespace; otherwise it takes the request's context.
+    on_namespace: bool
+    # Whether the response only has what the principal sees, so that no target has to be checked.
+    filtered: bool = False
+
+    @property
+    def operation_id(self) -> str:
+        return f"tiltyard_{self.name}"
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.function) or self.name).split("\n\n")[0].replace("\n", " ")
+
+    @cached_property
+    def request(self) -> type[BaseModel]:
+        """The parameters as a model, without an id that is in the path."""
+        types = typing.get_type_hints(self.function)
+        _, *parameters = inspect.signature(self.function).parameters.values()
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            name = parameter.name
+            if name in _IN_PROCESS or (name == "id" and "{id}" in self.path):
+                continue
+            is_required = parameter.default is inspect.Parameter.empty
+            fields[name] = (types[name], ... if is_required else parameter.default)
+        title = "".join(word.capitalize() for word in self.name.split("_"))
+        forbid = ConfigDict(extra="forbid")
+        return create_model(f"{title}Request", __config__=forbid, **fields)
+
+    @property
+    def body_type(self) -> Any:
+        return self.request
+
+    @property
+    def response_type(self) -> Any:
+        return typing.get_type_hints(self.function)["return"]
+
+    @cached_property
+    def response_adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.response_type)
+
+    def query_parameters(self) -> list[dict[str, Any]]:
+        if self.body is Body.JSON:
+            return []
+        schemas = self.request.model_json_schema().get("properties", {})
+        return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
+
+    def prepare(self, request: ParsedRequest) -> PreparedCall:
+        fields = request.body if self.body is Body.JSON else _last_values(request.query)
+        if not isinstance(fields, dict):
+            raise InvalidInputError("the body must be a JSON object")
+        if request.id is not None:
+            fields = dict(fields)
+            if fields.pop("id", request.id) != request.id:
+                raise InvalidInputError("id in the route and in the body differ")
+        model = self.validate(fields)
+        arguments = {name: getattr(model, name) for name in model.model_fields_set}
+        if request.id is not None:
+            arguments["id"] = request.id
+        targets = list(_targets(arguments)) or ([] if self.filtered else [()])
+        return PreparedCall(lambda context: self._run(context, arguments), targets, self.role)
+
+    def validate(self, fields: Mapping[str, Any]) -> BaseModel:
+        """The parameters of a request. InvalidInputError."""
+        for name, field in self.request.model_fields.items():
+            if isinstance(fields.get(name), bool) and field.annotation is not bool:
+                raise InvalidInputError(f"{name} can't be true or false")  # to pydantic, 1 or 0
+        try:
+            return self.request.model_validate(fields)
+        except ValidationError as error:
+            raise InvalidInputError(first_problem(error)) from error
+
+    def _run(self, context: RequestContext, arguments: Mapping[str, Any]) -> Any:
+        return self.function(context.namespace if self.on_namespace else context, **arguments)
+
+    def encode(self, result: Any) -> Any:
+        return self.response_adapter.dump_json(result, by_alias=True)
+
+
+def _targets(arguments: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    for name in _ID_PARAMETERS:
+        if arguments.get(name) is not None:
+            yield arguments[name]
+    for name in _IDS_PARAMETERS:
+        yield from arguments.get(name) or ()
+    if "plan" in arguments:
+        yield from (table.id for table in arguments["plan"].tables)
+
+
+def _last_values(query: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {name: values[-1] for name, values in query.items() if name != "delimiter"}
+
+
+# -- operations that differ from the namespace's methods
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token that stands for the key of the client."""
+
+    token: str
+    seconds: float
+
+
+def issue_token(context: RequestContext) -> Token:
+    """A bearer token for some hours, so that the key need not be sent with every request."""
+    return Token(context.sessions.issue(context.principal), context.sessions.seconds)
+
+
+def drop_table(
+    context: RequestContext, id: Id, *, ttl: Duration | None = None, reason: str | None = None
+) -> api.DropTableResponse:
+    """Put a table into the trash, and say for how long and why."""
+    request = api.DropTableRequest(id=list(id))
+    return context.namespace.drop_table(request, ttl=ttl, reason=reason)
+
+
+def list_trash(context: RequestContext, *, with_bytes: bool = False) -> list[Trashed]:
+    """Every dropped table that you may see, oldest drop first."""
+    trash = context.namespace.list_trash(with_bytes=with_bytes)
+    return [dropped for dropped in trash if context.principal.sees(dropped.id)]
+
+
+def apply_purge(context: RequestContext, plan: PurgePlan) -> list[Receipt]:
+    """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
+    return context.namespace.apply_purge(plan)
+
+
+def find_orphans(
+    context: RequestContext, *, ids: Sequence[Id] | None = None, older_than: Duration | None = None
+) -> list[Orphan]:
+    """What nothing refers to, of the whole catalog or of some tables."""
+    return list(context.namespace.find_orphans(ids, older_than=older_than))
+
+
+def remove_orphans(
+    context: RequestContext,
+    *,
+    paths: Sequence[str],
+    older_than: Duration | None = None,
+    even_if_young: bool = False,
+) -> list[Orphan]:
+    """Delete what is still an orphan among these paths, and return what went."""
+    wanted = set(paths)
+    orphans = context.namespace.find_orphans(older_than=older_than)
+    return context.namespace.remove_orphans(
+        [orphan for orphan in orphans if orphan.path in wanted and orphan.kind.is_removable],
+        older_than=older_than,
+        even_if_young=even_if_young,
+    )
+
+
+def events(context: RequestContext, *, limit: int = 100) -> list[Event]:
+    """What was changed through this server since it started, newest first."""
+    return context.audit.recent(max(0, limit))
+
+
+# -- the table
+
+
+def _row(
+    role: Role,
+    method: str,
+    path: str,
+    call: str | Callable[..., Any],
+    *,
+    changes: bool | None = None,
+    filtered: bool = False,
+) -> ExtensionOperation:
+    function = getattr(DirectoryNamespace, call) if isinstance(call, str) else call
+    return ExtensionOperation(
+        name=function.__name__,
+        method=method,
+        path=f"/tiltyard/v1/{path}",
+        role=role,
+        changes=role is not Role.READER if changes is None else changes,
+        body=Body.JSON if method == "POST" else Body.NONE,
+        function=function,
+        on_namespace=isinstance(call, str),
+        filtered=filtered,
+    )
+
+
+_READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
+
+OPERATIONS: tuple[ExtensionOperation, ...] = (
+    _row(_READER, "POST", "token", issue_token, filtered=True),
+    _row(_ADMIN, "GET", "events", events, changes=False),
+    # the trash
+    _row(_READER, "GET", "trash", list_trash, filtered=True),
+    _row(_READER, "GET", "table/{id}/status", "table_status"),
+    _row(_WRITER, "POST", "table/{id}/drop", drop_table),
+    _row(_WRITER, "POST", "table/{id}/undrop", "undrop_table"),
+    _row(_WRITER, "POST", "table/{id}/hold", "hold_table"),
+    _row(_ADMIN, "POST", "table/{id}/release", "release_table"),
+    _row(_WRITER, "POST", "table/{id}/protect", "protect_table"),
+    _row(_ADMIN, "POST", "table/{id}/unprotect", "unprotect_table"),
+    _row(_ADMIN, "POST", "table/{id}/purge", "purge_table"),
+    _row(_READER, "POST", "trash/purgable", "list_purgable_tables"),
+    _row(_READER, "POST", "purge/plan", "plan_purge"),
+    _row(_ADMIN, "POST", "purge", "purge_tables"),
+    _row(_ADMIN, "POST", "purge/apply", apply_purge),
+    # versions
+    _row(_READER, "GET", "table/{id}/history", "table_history"),
+    _row(_WRITER, "POST", "table/{id}/hide_version", "hide_version"),
+    _row(_WRITER, "POST", "table/{id}/show_version", "show_version"),
+    _row(_ADMIN, "POST", "manage_versions", "manage_versions"),
+    # numbers
+    _row(_READER, "POST", "inventory", "inventory_all_tables"),
+    _row(_READER, "GET", "table/{id}/inventory", "inventory_table"),
+    _row(_READER, "GET", "table/{id}/inventory/versions", "inventory_versions"),
+    # maintenance
+    _row(_ADMIN, "POST", "table/{id}/optimize", "optimize_table"),
+    _row(_ADMIN, "POST", "optimize", "optimize_all_tables"),
+    _row(_ADMIN, "POST", "optimize_catalog", "optimize_catalog"),
+    _row(_ADMIN, "POST", "table/{id}/cleanup", "cleanup_table"),
+    _row(_ADMIN, "POST", "cleanup", "cleanup_all_tables"),
+    # health
+    _row(_READER, "GET", "doctor", "doctor"),
+    _row(_ADMIN, "POST", "recover", "recover"),
+    _row(_READER, "GET", "table/{id}/drift", "drift_of"),
+    _row(_ADMIN, "POST", "table/{id}/repair", "repair_table"),
+    _row(_ADMIN, "POST", "table/{id}/reconcile_branches", "reconcile_orphaned_branches"),
+    _row(_ADMIN, "POST", "table/{id}/scrub_versions", "scrub_versions"),
+    _row(_ADMIN, "POST", "table/{id}/stop_auto_cleanup", "stop_auto_cleanup"),
+    _row(_READER, "POST", "orphans/find", find_orphans),
+    _row(_ADMIN, "POST", "orphans/remove", remove_orphans),
+    _row(_ADMIN, "POST", "orphans/adopt", "adopt_orphan"),
+)
