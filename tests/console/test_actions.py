@@ -10,7 +10,7 @@ import pyarrow as pa
 from httpx2 import Response
 
 import tiltyard
-from tests.console.conftest import Visitor
+from tests.console.conftest import User
 from tiltyard.lifecycle.trash import TableState
 
 
@@ -19,76 +19,74 @@ def _state(catalog: tiltyard.DirectoryNamespace, *table: str) -> TableState:
 
 
 def test_a_table_is_dropped_with_a_reason_in_the_name_of_who_did_it(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    page = visitor.send("table/drop", seen="table?id=shop.orders", id="shop.orders", reason="a try")
+    page = user.send("table/drop", page="table?id=shop.orders", id="shop.orders", reason="a try")
     assert "Table shop.orders is in the trash." in page.text
     (dropped,) = [table for table in catalog.list_trash() if table.id == ("shop", "orders")]
     assert (dropped.reason, dropped.dropped_by) == ("a try", "local")
 
 
-def test_what_was_said_is_said_once(visitor: Visitor) -> None:
-    visitor.send("trash/hold", seen="trash", id="shop.clicks")
-    assert "is held until" not in visitor.see("trash")
+def test_what_was_said_is_said_once(user: User) -> None:
+    user.send("trash/hold", page="trash", id="shop.clicks")
+    assert "is held until" not in user.page("trash")
 
 
-def test_a_dropped_table_is_restored(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
-) -> None:
+def test_a_dropped_table_is_restored(user: User, catalog: tiltyard.DirectoryNamespace) -> None:
     same = {"as": "shop.clicks"}  # what the form has until somebody types another
-    page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **same)
+    page = user.send("trash/restore", page="trash", id="shop.clicks", **same)
     assert "Table shop.clicks is back." in page.text
     assert _state(catalog, "shop", "clicks") is TableState.EXISTS
 
 
 def test_a_dropped_table_is_restored_under_another_id(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.eu.clicks"})
+    page = user.send("trash/restore", page="trash", id="shop.clicks", **{"as": "shop.eu.clicks"})
     assert "Table shop.eu.clicks, which was shop.clicks, is back." in page.text
     assert _state(catalog, "shop", "eu", "clicks") is TableState.EXISTS
 
 
 def test_a_restore_onto_a_table_that_exists_is_refused(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    answer = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.orders"})
+    answer = user.send("trash/restore", page="trash", id="shop.clicks", **{"as": "shop.orders"})
     assert answer.status_code == 409
     assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
 
 def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace, tmp_path: Path
+    user: User, catalog: tiltyard.DirectoryNamespace, tmp_path: Path
 ) -> None:
     (dropped,) = [table for table in catalog.list_trash() if table.id == ("shop", "clicks")]
     location = tmp_path / "lake" / dropped.location
     lance.write_dataset(pa.table({"late": [1]}), location, mode="overwrite")
     restore = {"id": "shop.clicks", "generation": dropped.generation}
-    refused = visitor.send("trash/restore", seen="trash", **restore)
+    refused = user.send("trash/restore", page="trash", **restore)
     assert (refused.status_code, _state(catalog, "shop", "clicks")) == (
         409,
         TableState.SOFT_DELETED,
     )
-    visitor.send("trash/restore", seen="trash", keep_newer="yes", **restore)
+    user.send("trash/restore", page="trash", keep_newer="yes", **restore)
     assert catalog.open_table(["shop", "clicks"]).schema.names == ["late"]
 
 
 def test_a_held_table_has_no_purge_until_it_is_released(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    held = visitor.send("trash/hold", seen="trash", id="shop.clicks").text
+    held = user.send("trash/hold", page="trash", id="shop.clicks").text
     assert "Purge… shop.clicks" not in held
     purge = {"id": "shop.clicks", "typed": "shop.clicks"}
-    assert visitor.send("trash/purge", seen="trash", **purge).status_code == 409
-    visitor.send("trash/release", seen="trash", id="shop.clicks")
-    assert visitor.send("trash/purge", seen="trash", **purge).status_code == 200
+    assert user.send("trash/purge", page="trash", **purge).status_code == 409
+    user.send("trash/release", page="trash", id="shop.clicks")
+    assert user.send("trash/purge", page="trash", **purge).status_code == 200
     assert _state(catalog, "shop", "clicks") is TableState.NOT_FOUND
 
 
 def test_a_purge_needs_the_name_to_be_typed(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    answer = visitor.send("trash/purge", seen="trash", id="shop.clicks", typed="clicks")
+    answer = user.send("trash/purge", page="trash", id="shop.clicks", typed="clicks")
     assert answer.status_code == 400
     assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
@@ -96,23 +94,23 @@ def test_a_purge_needs_the_name_to_be_typed(
 # -- maintenance
 
 
-def _planned(visitor: Visitor, job: str, **choices: str) -> Response:
-    return _over(visitor, visitor.send("maintenance/plan", seen="maintenance", job=job, **choices))
+def _planned(user: User, job: str, **choices: str) -> Response:
+    return _over(user, user.send("maintenance/plan", page="maintenance", job=job, **choices))
 
 
-def _applied(visitor: Visitor, plan: Response, typed: str = "") -> Response:
-    answer = visitor.send("maintenance/apply", id=_id(plan), typed=typed)
+def _applied(user: User, plan: Response, typed: str = "") -> Response:
+    answer = user.send("maintenance/apply", id=_id(plan), typed=typed)
     assert answer.status_code == 200, answer.text
-    return _over(visitor, answer)
+    return _over(user, answer)
 
 
-def _over(visitor: Visitor, page: Response) -> Response:
+def _over(user: User, page: Response) -> Response:
     """The page of a run when it has ended; asked for again and again, as a browser does."""
     assert page.status_code == 200, page.text
     for _ in range(10_000):
         if "data-live" not in page.text:
             return page
-        page = visitor.get(f"run?id={_id(page)}")
+        page = user.get(f"run?id={_id(page)}")
     raise AssertionError("the run does not end")
 
 
@@ -121,64 +119,63 @@ def _id(page: Response) -> str:
 
 
 def test_small_files_are_joined_as_planned(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    plan = _planned(visitor, "optimize")
+    plan = _planned(user, "optimize")
     assert "1 table of 5 can be made faster." in plan.text
     assert len(catalog.open_table(["shop", "orders"]).get_fragments()) == 6
-    receipts = _applied(visitor, plan)
+    receipts = _applied(user, plan)
     assert "Optimized 1 table: 6 files became 1." in receipts.text
     assert len(catalog.open_table(["shop", "orders"]).get_fragments()) == 1
     assert re.search(
-        r"optimize</td><th[^>]*>Optimize tables</th><td[^>]*>done", visitor.see("events")
+        r"optimize</td><th[^>]*>Optimize tables</th><td[^>]*>done", user.page("events")
     )
 
 
-def test_a_plan_keeps_to_its_namespace(visitor: Visitor) -> None:
+def test_a_plan_keeps_to_its_namespace(user: User) -> None:
     assert (
-        "0 tables of 1 can be made faster."
-        in _planned(visitor, "optimize", **{"in": "shop.eu"}).text
+        "0 tables of 1 can be made faster." in _planned(user, "optimize", **{"in": "shop.eu"}).text
     )
 
 
 def test_what_has_expired_is_purged_when_its_number_is_typed(
-    visitor: Visitor, catalog: tiltyard.DirectoryNamespace
+    user: User, catalog: tiltyard.DirectoryNamespace
 ) -> None:
-    plan = _planned(visitor, "purge")
+    plan = _planned(user, "purge")
     assert "1 dropped table" in plan.text
-    refused = visitor.send("maintenance/apply", id=_id(plan), typed="2")
+    refused = user.send("maintenance/apply", id=_id(plan), typed="2")
     assert refused.status_code == 400
     assert _state(catalog, "shop", "prices_old") is TableState.SOFT_DELETED
-    assert "Purged 1 table" in _applied(visitor, plan, typed="1").text
+    assert "Purged 1 table" in _applied(user, plan, typed="1").text
     assert _state(catalog, "shop", "prices_old") is TableState.NOT_FOUND
     assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
 
-def test_a_plan_is_applied_once(visitor: Visitor) -> None:
-    plan = _planned(visitor, "purge")
-    _applied(visitor, plan, typed="1")
-    again = visitor.send("maintenance/apply", id=_id(plan), typed="1")
+def test_a_plan_is_applied_once(user: User) -> None:
+    plan = _planned(user, "purge")
+    _applied(user, plan, typed="1")
+    again = user.send("maintenance/apply", id=_id(plan), typed="1")
     assert again.status_code == 409
-    assert "see the receipts" in visitor.get(f"run?id={_id(plan)}").text
+    assert "see the receipts" in user.get(f"run?id={_id(plan)}").text
 
 
-def test_young_versions_and_files_stay(visitor: Visitor) -> None:
-    assert "There is nothing to clean up." in _planned(visitor, "cleanup", keep="3").text
-    assert "No orphans older than seven days." in _planned(visitor, "orphans").text
+def test_young_versions_and_files_stay(user: User) -> None:
+    assert "There is nothing to clean up." in _planned(user, "cleanup", keep="3").text
+    assert "No orphans older than seven days." in _planned(user, "orphans").text
 
 
-def test_choices_that_make_no_sense_are_refused(visitor: Visitor) -> None:
+def test_choices_that_make_no_sense_are_refused(user: User) -> None:
     def plan(**choices: str) -> Response:
-        return visitor.send("maintenance/plan", seen="maintenance", **choices)
+        return user.send("maintenance/plan", page="maintenance", **choices)
 
     assert plan(job="nothing").status_code == 400
     assert plan(job="cleanup", keep="many").status_code == 400
     assert plan(job="optimize", **{"in": "."}).status_code == 400
 
 
-def test_a_run_that_fails_says_why(visitor: Visitor) -> None:
-    page = _planned(visitor, "cleanup", keep="1")
+def test_a_run_that_fails_says_why(user: User) -> None:
+    page = _planned(user, "cleanup", keep="1")
     assert 'role="alert"' in page.text
     assert "half done" in page.text
     for job in ("optimize", "cleanup"):
-        assert "there is no namespace" in _planned(visitor, job, **{"in": "no.such"}).text
+        assert "there is no namespace" in _planned(user, job, **{"in": "no.such"}).text

@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, ipc
-from tests.kit.rest import Street, street
+from tests.kit.rest import SharedServer, shared_server
 from tiltyard.rest import openapi
 from tiltyard.rest.app import OPERATIONS, roles
 from tiltyard.rest.openapi import ARROW_STREAM
@@ -85,19 +85,19 @@ def test_there_is_a_page_to_read(client: TestClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Street]:
-    with street() as made:
-        yield made
+def server() -> Iterator[SharedServer]:
+    with shared_server() as server:
+        yield server
 
 
 @pytest.fixture
-def stocked(served: Street, tmp_path: Path) -> Iterator[str]:
-    """A catalog with tables for each operation: what questions destroy, others may need."""
+def stocked(server: SharedServer, tmp_path: Path) -> Iterator[str]:
+    """A catalog with tables for each operation: what one request destroys, others may need."""
     catalog = tiltyard.connect(str(tmp_path / "root"))
     catalog.create_namespace(api.CreateNamespaceRequest(id=["prod"]))
     for table in ALIVE:
         catalog.create_table(api.CreateTableRequest(id=table.split("$")), ipc(PEOPLE))
-    with served.serving(catalog) as address:
+    with server.serving(catalog) as address:
         yield address
 
 
