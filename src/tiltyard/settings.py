@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from tiltyard.errors import InvalidInputError
@@ -44,6 +44,12 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise InvalidInputError(f"property {name!r} must be a string, not {type(value).__name__}")
+
+
+def _given(name: str, value: Any) -> Any:
+    if value is None:
+        raise InvalidInputError(f"property {name!r} must be a string, not NoneType")
+    return value
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -123,19 +129,28 @@ def _root(name: str, value: Any) -> str:
     return f"{parts.scheme}://{parts.netloc}" + (f"/{quote(path)}" if path else "")
 
 
-def _property(parse: Callable[[str, Any], Any]) -> BeforeValidator:
-    """A type of property: what `parse` makes of the value, given the property's name."""
-    return BeforeValidator(lambda value, info: parse(info.field_name, value))
+def _property(parse: Callable[[str, Any], Any], *, optional: bool = False) -> BeforeValidator:
+    """A type of property: what `parse` makes of the value, given the property's name.
+
+    An optional one can be None in settings, though not in the properties of a user.
+    """
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        return None if optional and value is None else parse(str(info.field_name), value)
+
+    return BeforeValidator(validate)
 
 
 Root = Annotated[str, _property(_root)]
 Flag = Annotated[bool, _property(_flag)]
 Count = Annotated[int, _property(_count)]
-OptionalCount = Annotated[int | None, _property(_count)]
+OptionalCount = Annotated[int | None, _property(_count, optional=True)]
 Seconds = Annotated[float, _property(_seconds)]
 Text = Annotated[str, _property(_text)]
 # None is for ever.
-Duration = Annotated[float | None, _property(lambda name, value: duration(value, name))]
+Duration = Annotated[
+    float | None, _property(lambda name, value: duration(value, name), optional=True)
+]
 
 
 @dataclass(frozen=True)
@@ -182,7 +197,7 @@ class Settings:
             if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
                 storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
             elif name in cls.names():
-                values[name] = value
+                values[name] = value if name == "root" else _given(name, value)
             elif name in _PYLANCE_ONLY:
                 _refuse_if_on(name, value)
             else:
