@@ -54,9 +54,9 @@ def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> Mortal:
     create(catalog, "people")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    assert client._registrar._moves is not None
-    client._registrar._moves._store = store
+    store = FaultyStore(client.context.store)
+    assert client.services.registrar._moves is not None
+    client.services.registrar._moves._store = store
     return Mortal(client, store)
 
 
@@ -171,8 +171,8 @@ def test_a_purge_that_finds_its_directory_taken_back_deletes_nothing(
 def _leave_row_over(catalog: DirectoryNamespace) -> None:
     """What a commit leaves that arrives after its rename was undone."""
     row = Row("staff", TABLE, LOCATION, {MOVED: "0123456789ab"})
-    assert catalog._registrar._manifest is not None
-    catalog._registrar._manifest.submit(
+    assert catalog.services.registrar._manifest is not None
+    catalog.services.registrar._manifest.submit(
         edits.all_of([edits.forget_table(("people",), LOCATION), edits.add_table(row)])
     )
 

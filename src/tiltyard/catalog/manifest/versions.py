@@ -121,8 +121,8 @@ def add(wanted: Proposal) -> Edit:
         if number > head + 1:
             raise DriftedError(
                 f"version {number} of table {names.display(wanted.table)} can't follow {head}",
-                hint="others wrote to its directory past the catalog: repair_table settles whether "
-                "that counts",
+                hint="others wrote to its directory past the catalog: health.repair_table settles "
+                "whether that counts",
             )
         restored = wanted.restored
         if restored is not None and draft.version_row(row.object_id, restored) is None:
@@ -319,7 +319,7 @@ def missing(table: TableId, number: int, about: Mapping[str, str] | None = None)
     hint = None
     if about is not None:
         because = about.get(HIDDEN_BECAUSE)
-        hint = "it is hidden" + (f": {because}" if because else "") + "; show_version shows it"
+        hint = "it is hidden" + (f": {because}" if because else "") + "; versions.show shows it"
     return TableVersionNotFoundError(
         f"table {names.display(table)} has no version {number}", hint=hint
     )
