@@ -27,7 +27,7 @@ from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, trash
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.edits import AddTable, AllOf, RemoveIndex
 from tiltyard.catalog.manifest.rows import MOVED, TABLE, Row
 
 LOCATION = "people.lance"
@@ -171,10 +171,8 @@ def test_a_purge_that_finds_its_directory_taken_back_deletes_nothing(
 def _leave_row_over(catalog: DirectoryNamespace) -> None:
     """What a commit leaves that arrives after its rename was undone."""
     row = Row("staff", TABLE, LOCATION, {MOVED: "0123456789ab"})
-    assert catalog.services.registrar._manifest is not None
-    catalog.services.registrar._manifest.submit(
-        edits.all_of([edits.forget_table(("people",), LOCATION), edits.add_table(row)])
-    )
+    edit = AllOf((RemoveIndex(("people",), LOCATION), AddTable(row)))
+    catalog.context.manifest.submit(edit)
 
 
 def test_the_row_of_a_rename_that_was_undone_keeps_nobody_from_anything(

@@ -16,7 +16,7 @@ from tests.behaviours.calls import PEOPLE, create, declare, describe, drop, make
 from tests.kit.catalogs import to_change
 from tests.kit.stores import Fault, FaultyStore
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog.manifest import versions
+from tiltyard.catalog.manifest.edits import StartManaging
 from tiltyard.catalog.manifest.table import WRITER_FLAGS
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError
 from tiltyard.tables import fragments
@@ -135,10 +135,9 @@ def test_whoever_meets_a_table_on_its_way_finishes_it(
 ) -> None:
     create(catalog, "people")
     _append(catalog, "people")
-    assert catalog.context.manifest is not None
     catalog.context.manifest.manage_versions()
     table = catalog.context.catalog.find(("people",))
-    catalog.context.manifest.submit(versions.announce(table.id, table.location))
+    catalog.context.manifest.submit(StartManaging(table.id, table.location))
     newcomer = _open(tmp_path)
     assert _versions(newcomer, "people") == [1, 2]
     assert newcomer.open_table(["people"]).version == 2
@@ -157,7 +156,7 @@ def test_a_writer_that_trusts_files_meets_the_rows(
     writer = _open(tmp_path)
     dataset = to_change(writer, "people")
     store = FaultyStore(writer.context.store)
-    writer.services.versions._files._store = writer.context.manifest.table._store = store
+    writer.services.versions._files._store = writer.context.manifest.table.context.store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,

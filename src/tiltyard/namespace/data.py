@@ -19,7 +19,7 @@ from tiltyard.errors import InvalidInputError, TableAlreadyExistsError, Unsuppor
 from tiltyard.namespace.access import NoDataYetError, branch_of
 from tiltyard.namespace.base import CatalogBase, choice, operation
 from tiltyard.paging import page
-from tiltyard.tables import columns, describe, indexes, queries, rows, sql, statistics, transactions
+from tiltyard.tables import columns, describe, indexes, queries, rows, sql, transactions
 from tiltyard.tables.ipc import check_schema, read_ipc, write_ipc, write_ipc_to
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class DataOperations(CatalogBase):
     @operation("get statistics of table")
     def get_table_stats(self, request: api.GetTableStatsRequest) -> api.GetTableStatsResponse:
         """Rows, bytes, indexes and how the rows are spread over fragments."""
-        return statistics.statistics(self._read(request.id, branch=request.branch))
+        return describe.statistics(self._read(request.id, branch=request.branch))
 
     # -- columns
 
