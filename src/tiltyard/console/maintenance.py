@@ -158,7 +158,7 @@ def _progress(report: ReportProgress) -> Callable[[Any, int, int], None]:
 def _plan_optimize(
     catalog: DirectoryNamespace, options: PlanOptions, report: ReportProgress
 ) -> RunResult:
-    tables = catalog.choose_tables(options.namespace)
+    tables = catalog.maintenance.choose_tables(options.namespace)
     rows = []
     with ThreadPoolExecutor(PLAN_THREADS) as pool:
         for done, row in enumerate(pool.map(partial(_fragments, catalog), tables), 1):
@@ -200,7 +200,7 @@ def _fragments(catalog: DirectoryNamespace, id: TableId) -> dict[str, Any]:
 def _optimize(
     catalog: DirectoryNamespace, tables: Sequence[TableId], report: ReportProgress
 ) -> RunResult:
-    results = catalog.optimize_all_tables(tables=tables, progress=_progress(report))
+    results = catalog.maintenance.optimize_all_tables(tables=tables, progress=_progress(report))
     rows = [asdict(result) for result in results]
     done = [row for row in rows if row["committed"]]
     summary = f"Optimized {formatting.counted(len(done), 'table')}"
@@ -232,7 +232,7 @@ def _plan_cleanup(
     catalog: DirectoryNamespace, options: PlanOptions, report: ReportProgress
 ) -> RunResult:
     policy = CleanupPolicy(options.keep, options.older_than)
-    results = catalog.cleanup_all_tables(
+    results = catalog.maintenance.cleanup_all_tables(
         policy, options.namespace, dry_run=True, progress=_progress(report)
     )
     rows = [asdict(result) for result in results if result.error or not result.is_nothing]
@@ -250,7 +250,9 @@ def _cleanup(
     tables: Sequence[Sequence[str]],
     report: ReportProgress,
 ) -> RunResult:
-    results = catalog.cleanup_all_tables(policy, tables=tables, progress=_progress(report))
+    results = catalog.maintenance.cleanup_all_tables(
+        policy, tables=tables, progress=_progress(report)
+    )
     rows = [asdict(result) for result in results]
     return RunResult(f"Removed {_removed(rows)}.", _with_errors(_CLEANUP_COLUMNS, rows), rows)
 
@@ -314,7 +316,7 @@ def _plan_orphans(
     catalog: DirectoryNamespace, options: PlanOptions, report: ReportProgress
 ) -> RunResult:
     orphans = []
-    for orphan in catalog.find_orphans():
+    for orphan in catalog.health.find_orphans():
         orphans.append(orphan)
         report(len(orphans), 0, orphan.path)
     rows = [_orphan_row(orphan) for orphan in orphans]
@@ -332,7 +334,7 @@ def _plan_orphans(
 def _remove_orphans(
     catalog: DirectoryNamespace, orphans: Sequence[Orphan], report: ReportProgress
 ) -> RunResult:
-    removed = catalog.remove_orphans(orphans)
+    removed = catalog.health.remove_orphans(orphans)
     size = formatting.size(sum(orphan.bytes for orphan in removed))
     summary = f"Removed {formatting.counted(len(removed), 'orphan')}, {size}."
     return RunResult(summary, _ORPHAN_COLUMNS, [_orphan_row(orphan) for orphan in removed])

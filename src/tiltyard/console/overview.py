@@ -101,8 +101,8 @@ class Figures:
 
 def count_figures(catalog: DirectoryNamespace) -> Figures:
     """Read everything: a listing of each table, and a few requests for each version."""
-    tables = catalog.inventory_all_tables()
-    orphans = list(catalog.find_orphans())
+    tables = catalog.maintenance.inventory_all_tables()
+    orphans = list(catalog.health.find_orphans())
     return Figures(
         tables={tuple(names.parse_dotted(table.table)): table for table in tables},
         trash=tuple(catalog.list_trash(with_bytes=True)),
@@ -209,7 +209,7 @@ def _catalog_events(catalog: DirectoryNamespace, principal: Principal) -> list[E
             ", ".join(map(names.dotted, recovered.tables)),
             recovered.detail or recovered.outcome,
         )
-        for recovered in catalog.list_recovered(most=MAX_EVENTS)
+        for recovered in catalog.health.list_recovered(most=MAX_EVENTS)
         if all(map(principal.sees, recovered.tables))
     ]
     return drops + recoveries
@@ -219,7 +219,7 @@ def _catalog_events(catalog: DirectoryNamespace, principal: Principal) -> list[E
 
 
 def _examine(catalog: DirectoryNamespace) -> list[Finding]:
-    return catalog.doctor()
+    return catalog.health.doctor()
 
 
 class DoctorPage:

@@ -154,7 +154,7 @@ def _content(catalog: DirectoryNamespace, identifier: list[str]) -> dict[str, An
             (column.name, formatting.type_name(column.type), column.nullable)
             for column in (detail.var_schema.fields if detail.var_schema else ())
         ],
-        "history": catalog.table_history(identifier),
+        "history": catalog.versions.history(identifier),
         "tags": catalog.list_table_tags(api.ListTableTagsRequest(id=identifier)).tags,
         "branches": catalog.list_table_branches(
             api.ListTableBranchesRequest(id=identifier)
