@@ -19,7 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tiltyard.cli import main as tiltyard
-from tiltyard.words import counted
+from tiltyard.formatting import counted
 
 CATALOG = Path("demo-catalog")
 FILES = Path("demo-files")

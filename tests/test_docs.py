@@ -64,7 +64,7 @@ def _name(page: Path) -> str:
 
 def _shown(page: Path) -> ParameterSet:
     """A page with Spark starts one of its own, which takes a while."""
-    marks = [pytest.mark.slow, pytest.mark.timeout(300)] if _has_spark(page) else []
+    marks = [pytest.mark.slow] if _has_spark(page) else []
     return pytest.param(page, id=_name(page), marks=marks)
 
 
@@ -208,7 +208,7 @@ def test_every_claim_names_the_test_or_the_benchmark_that_shows_it(name: str) ->
     "options",
     [
         pytest.param(("--quick",), id="quick"),
-        pytest.param((), id="whole", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param((), id="whole", marks=[pytest.mark.slow]),
     ],
 )
 def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[str, ...]) -> None:

@@ -93,7 +93,7 @@ OPERATIONS: dict[str, Callable[[Subject], object]] = {
 
 
 @dataclass(frozen=True)
-class Life:
+class TableState:
     """An operation on the trash, and what has to be so before; that is not counted."""
 
     operation: str
@@ -103,22 +103,22 @@ class Life:
 
 # In an order in which each has what it needs, on the table `warm`.
 LIVES = [
-    Life("`drop_table`", lambda it: calls.drop(it.client, *it.home, "warm")),
-    Life("`table_status`", lambda it: it.client.table_status([*it.home, "warm"])),
-    Life("`hold_table`", lambda it: it.client.hold_table([*it.home, "warm"])),
-    Life("`release_table`", lambda it: it.client.release_table([*it.home, "warm"])),
-    Life("`undrop_table`", lambda it: it.client.undrop_table([*it.home, "warm"])),
-    Life(
+    TableState("`drop_table`", lambda it: calls.drop(it.client, *it.home, "warm")),
+    TableState("`table_status`", lambda it: it.client.table_status([*it.home, "warm"])),
+    TableState("`hold_table`", lambda it: it.client.hold_table([*it.home, "warm"])),
+    TableState("`release_table`", lambda it: it.client.release_table([*it.home, "warm"])),
+    TableState("`undrop_table`", lambda it: it.client.undrop_table([*it.home, "warm"])),
+    TableState(
         "`create_table` over a dropped table",
         lambda it: calls.create(it.client, *it.home, "warm"),
         before=lambda it: calls.drop(it.client, *it.home, "warm"),
     ),
-    Life(
+    TableState(
         "`purge_table`, one small file",
         lambda it: it.client.purge_table([*it.home, "warm"]),
         before=lambda it: calls.drop(it.client, *it.home, "warm"),
     ),
-    Life(
+    TableState(
         "`create_table` over a purged table",
         lambda it: calls.create(it.client, *it.home, "warm"),
     ),

@@ -9,7 +9,7 @@ import pytest
 from tiltyard.access import LOCAL, Keyring, Principal, Role, Sessions
 
 
-class Clock:
+class ManualClock:
     def __init__(self) -> None:
         self.now = 1_000_000.0
 
@@ -34,7 +34,7 @@ def test_a_session_stands_for_the_key_that_began_it(keyring: Keyring) -> None:
 
 def test_a_session_ends(keyring: Keyring) -> None:
     keyring.add("ann", Role.READER)
-    clock = Clock()
+    clock = ManualClock()
     sessions = Sessions(keyring, seconds=60, clock=clock)
     text = sessions.issue(Principal("ann", Role.READER))
 

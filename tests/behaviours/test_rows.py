@@ -87,10 +87,10 @@ def test_a_change_of_rows_that_others_changed_is_refused_or_made_on_theirs(
 
 def _delete_by(catalog: Catalog, stale: Any) -> None:
     """What `delete_from_table` does once the table is open."""
-    from tiltyard.namespace.requests import says
+    from tiltyard.namespace.requests import operation
 
     class Stale(type(catalog)):  # type: ignore[misc]
-        @says("delete from table")
+        @operation("delete from table")
         def delete_stale(self) -> None:
             stale.delete("id = 2", conflict_retries=0)
 

@@ -14,7 +14,7 @@ import pytest
 from tests.behaviours.calls import PLANTS
 from tests.behaviours.places import Place
 from tiltyard import DirectoryNamespace
-from tiltyard.world import WORLD
+from tiltyard.clock import SYSTEM_CLOCK
 
 # By which Lance's own clients know that a table at a V1 location is hidden.
 NESTED = ".lance-deregistered"
@@ -28,9 +28,9 @@ on_disk = pytest.mark.parametrize("place", ["disk"], indirect=True)
 def clocks_ahead(by: timedelta) -> Iterator[None]:
     """Whatever catalog is opened inside lives so much later than we do."""
     ms = round(by / timedelta(milliseconds=1))
-    later = replace(WORLD, now_ms=lambda: WORLD.now_ms() + ms)
+    later = replace(SYSTEM_CLOCK, now_ms=lambda: SYSTEM_CLOCK.now_ms() + ms)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.namespace.rooms.WORLD", later)
+        patch.setattr("tiltyard.clock.SYSTEM_CLOCK", later)
         yield
 
 

@@ -12,7 +12,7 @@ from tests.browser.conftest import serving, watching
 from tests.browser.watched import Watched
 from tests.kit.process import free_port
 from tiltyard.access import Keyring, Role
-from tiltyard.lifecycle.trash import Life
+from tiltyard.lifecycle.trash import TableState
 from tiltyard.rest.settings import ServerSettings
 
 PAGES = (
@@ -60,7 +60,7 @@ def test_from_a_drop_to_the_trash_and_back_under_another_name_and_to_a_purge(
     visit.picture("purge")
     visit.click("button", "Purge")
     visit.sees("Purged shop.clients:")
-    assert catalog.table_status(["shop", "clients"]).state is Life.NOT_FOUND
+    assert catalog.table_status(["shop", "clients"]).state is TableState.NOT_FOUND
 
     visit.click("link", "Events")
     visit.sees("purge table")
@@ -88,7 +88,7 @@ def test_maintenance_is_planned_and_then_applied(
     visit.page.get_by_label("Type how many they are").fill("1")
     visit.click("button", "Apply the plan")
     visit.sees("Purged 1 table")
-    assert catalog.table_status(["shop", "prices_old"]).state is Life.NOT_FOUND
+    assert catalog.table_status(["shop", "prices_old"]).state is TableState.NOT_FOUND
     visit.click("link", "Maintenance")
     visit.picture("maintenance", full=True)
 
@@ -108,7 +108,7 @@ def test_a_keyboard_is_enough(visit: Watched, catalog: tiltyard.DirectoryNamespa
     keyboard.type("shop.clicks")
     keyboard.press("Enter")
     visit.sees("Purged shop.clicks")
-    assert catalog.table_status(["shop", "clicks"]).state is Life.NOT_FOUND
+    assert catalog.table_status(["shop", "clicks"]).state is TableState.NOT_FOUND
     visit.go("tables")
     keyboard.press("/")
     expect(visit.page.get_by_label("Search tables")).to_be_focused()

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tiltyard.catalog import marker
 from tiltyard.catalog.marker import State
+from tiltyard.clock import SYSTEM_CLOCK
 from tiltyard.store import MemoryStore
-from tiltyard.world import WORLD
 
 MARKER = "people.deleted"
 
@@ -19,7 +19,7 @@ def test_fields_of_other_writers_survive_a_change_of_state() -> None:
     store.put(MARKER, json.dumps(body).encode().ljust(256))
 
     present = marker.read(store, "people")
-    marker.swap(store, "people", present, replace(present, generation="g"), WORLD)
+    marker.swap(store, "people", present, replace(present, generation="g"), SYSTEM_CLOCK)
 
     written = json.loads(store.get(MARKER).body)
     assert written["colour"] == {"of": "later"}
@@ -32,7 +32,9 @@ def test_a_protected_table_stays_protected_when_it_is_hidden_and_shown() -> None
 
     for state in (State.DEREGISTERED, State.LIVE):
         present = marker.read(store, "people")
-        marker.swap(store, "people", present, replace(present.forgotten(), state=state), WORLD)
+        marker.swap(
+            store, "people", present, replace(present.forgotten(), state=state), SYSTEM_CLOCK
+        )
 
     assert marker.read(store, "people").protected
     assert len(store.get(MARKER).body) == 64

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tiltyard.cli import main
-from tiltyard.world import World
+from tiltyard.clock import Clock
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
         return True
 
 
-class Clock:
+class ManualClock:
     """A clock that stands still until it is set, and dice that count."""
 
     def __init__(self) -> None:
@@ -83,10 +83,10 @@ def tiltyard(
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """The clock and the dice of the catalogs that the test opens from here on."""
-    clock = Clock()
-    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, clock.token))
+    clock = ManualClock()
+    monkeypatch.setattr("tiltyard.clock.SYSTEM_CLOCK", Clock(clock.now_ms, clock.token))
     return clock
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import lance
 import pytest
 
-from tests.cli.conftest import Clock, Tiltyard
+from tests.cli.conftest import ManualClock, Tiltyard
 
 MANIFEST = ("--mode", "manifest")
 
@@ -25,7 +25,7 @@ def dropped(products: Tiltyard) -> Tiltyard:
 
 
 def test_a_drop_says_until_when_and_how_to_get_the_table_back(
-    products: Tiltyard, clock: Clock
+    products: Tiltyard, clock: ManualClock
 ) -> None:
     done = products("table", "drop", "products")
     until = clock.now + timedelta(days=7)
@@ -42,7 +42,7 @@ def test_a_drop_for_ever_has_no_end(products: Tiltyard) -> None:
     assert done.err.startswith("Dropped table products; it stays in the trash.\n")
 
 
-def test_programs_learn_the_generation_and_the_end(products: Tiltyard, clock: Clock) -> None:
+def test_programs_learn_the_generation_and_the_end(products: Tiltyard, clock: ManualClock) -> None:
     (row,) = json.loads(products("table", "drop", "products", "--ttl", "12h", "-o", "json").out)
     assert list(row) == ["table", "location", "generation", "expires_at"]
     assert row["expires_at"] == (clock.now + timedelta(hours=12)).isoformat()
@@ -127,7 +127,7 @@ def test_status_tells_of_a_table_that_exists(products: Tiltyard) -> None:
     assert (shown.status, shown.lines) == (0, ["table  products", "state  exists"])
 
 
-def test_status_tells_of_a_dropped_table(products: Tiltyard, clock: Clock) -> None:
+def test_status_tells_of_a_dropped_table(products: Tiltyard, clock: ManualClock) -> None:
     clock.turn_back(hours=3)
     (row,) = json.loads(products("table", "drop", "products", "-o", "json").out)
     shown = products("table", "status", "products")

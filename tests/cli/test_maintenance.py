@@ -10,16 +10,16 @@ import pytest
 import tiltyard as package
 from tests.behaviours.calls import create
 from tests.cli.conftest import Tiltyard
-from tests.maintenance.catalogs import Clock, fragments, rows, scattered, to_change
+from tests.maintenance.catalogs import ManualClock, fragments, rows, scattered, to_change
 from tests.maintenance.test_manifest import grow_old, scatter
 from tiltyard import DirectoryNamespace
-from tiltyard.world import WORLD, World
+from tiltyard.clock import SYSTEM_CLOCK, Clock
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, WORLD.token))
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    clock = ManualClock()
+    monkeypatch.setattr("tiltyard.clock.SYSTEM_CLOCK", Clock(clock.now_ms, SYSTEM_CLOCK.token))
     return clock
 
 
@@ -73,7 +73,7 @@ def test_one_broken_table_is_a_run_that_failed_in_part(
 
 @pytest.mark.parametrize("count", [8, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_fragment_that_can_not_be_read_stops_only_its_own_table(
-    clock: Clock, tiltyard: Tiltyard, tmp_path: Path, count: int
+    clock: ManualClock, tiltyard: Tiltyard, tmp_path: Path, count: int
 ) -> None:
     catalog = package.connect(tmp_path / "lake", manifest_enabled=False)
     every = [f"t{number:02}" for number in range(count)]
@@ -141,7 +141,7 @@ def test_tables_have_to_be_named_or_all_be_meant(
 
 
 def test_a_clean_up_only_tells_unless_it_is_to_be_done(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
     ended = tiltyard("cleanup", "people", "--keep", "4", "--older-than", "7d")
@@ -151,14 +151,16 @@ def test_a_clean_up_only_tells_unless_it_is_to_be_done(
     assert versions(tiltyard, "people") == 6
 
 
-def test_the_default_keeps_ten(clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+def test_the_default_keeps_ten(
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
     clock.pass_days(8)
     ended = tiltyard("cleanup", "--all")
     assert "nothing to clean up" in ended.err
 
 
 def test_it_is_done_once_the_name_is_typed(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
     asked = ("cleanup", "people", "--keep", "3", "--apply")
@@ -172,7 +174,7 @@ def test_it_is_done_once_the_name_is_typed(
 
 
 def test_of_several_their_number_is_typed(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
     ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", typed="2\n")
@@ -183,7 +185,7 @@ def test_of_several_their_number_is_typed(
 
 
 def test_less_than_the_recovery_floor_has_to_be_allowed(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
     refused = tiltyard("cleanup", "people", "--keep", "1")
@@ -193,7 +195,9 @@ def test_less_than_the_recovery_floor_has_to_be_allowed(
     assert "Would remove 5 versions" in allowed.err
 
 
-def test_so_has_a_lower_age(clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace) -> None:
+def test_so_has_a_lower_age(
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
+) -> None:
     young = ("cleanup", "people", "--keep", "3", "--min-age", "0s")
     refused = tiltyard(*young)
     assert refused.status == 2
@@ -202,7 +206,7 @@ def test_so_has_a_lower_age(clock: Clock, tiltyard: Tiltyard, lake: DirectoryNam
 
 
 def test_scripts_get_a_row_for_each_table(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace, tmp_path: Path
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace, tmp_path: Path
 ) -> None:
     clock.pass_days(8)
     manifests = (tmp_path / "lake" / "plants.lance" / "_versions").glob("*.manifest")
@@ -216,7 +220,7 @@ def test_scripts_get_a_row_for_each_table(
 
 
 def test_versions_of_branches_go_only_if_they_are_meant(
-    clock: Clock, tiltyard: Tiltyard, lake: DirectoryNamespace
+    clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     branch = to_change(lake, "people").create_branch("dev")
     for number in range(5):

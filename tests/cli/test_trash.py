@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Clock, Tiltyard
-from tiltyard import words
+from tests.cli.conftest import ManualClock, Tiltyard
+from tiltyard import formatting
 from tiltyard.errors import PermissionDeniedError
 from tiltyard.store.local import LocalStore
 
@@ -20,7 +20,7 @@ PURGE = ("trash", "purge")
 
 
 @pytest.fixture
-def dropped(products: Tiltyard, clock: Clock) -> Tiltyard:
+def dropped(products: Tiltyard, clock: ManualClock) -> Tiltyard:
     """`old` was dropped eight days ago, `products` three hours ago with a reason."""
     assert products("table", "create", "old", "products.csv").status == 0
     clock.turn_back(days=8)
@@ -52,7 +52,7 @@ def test_people_see_when_by_whom_and_for_how_long(dropped: Tiltyard) -> None:
     )
 
 
-def test_programs_get_exact_values(dropped: Tiltyard, clock: Clock) -> None:
+def test_programs_get_exact_values(dropped: Tiltyard, clock: ManualClock) -> None:
     at = clock.now - timedelta(hours=3)
     _, row = _trash(dropped)
     assert row.pop("generation").startswith(f"{round(at.timestamp() * 1000):011x}")
@@ -77,7 +77,7 @@ def test_the_size_is_told_when_asked_for(dropped: Tiltyard, tmp_path: Path) -> N
     assert _trash(dropped, "--bytes")[0]["bytes"] == size
     header, _, row, _ = dropped("trash", "list", "--bytes").lines
     assert header.split()[5] == "size"
-    assert words.size(size) in row
+    assert formatting.size(size) in row
 
 
 def test_generations_are_shown_where_a_name_was_dropped_twice(products: Tiltyard) -> None:
@@ -98,7 +98,7 @@ def test_an_empty_trash_is_an_empty_list(tiltyard: Tiltyard) -> None:
 
 def test_a_purge_is_a_dry_run_unless_told_otherwise(dropped: Tiltyard, tmp_path: Path) -> None:
     old, _ = _trash(dropped, "--bytes")
-    size = words.size(old["bytes"])
+    size = formatting.size(old["bytes"])
     shown = dropped(*PURGE, "old", "--yes")
     assert (shown.status, shown.lines) == (
         0,
@@ -133,7 +133,9 @@ def test_a_dry_run_gives_programs_receipts_of_what_is_planned(dropped: Tiltyard)
     )
 
 
-def test_without_names_only_what_has_expired_is_meant(products: Tiltyard, clock: Clock) -> None:
+def test_without_names_only_what_has_expired_is_meant(
+    products: Tiltyard, clock: ManualClock
+) -> None:
     nothing = products(*PURGE)
     assert (nothing.status, nothing.out, nothing.err) == (0, "", "Nothing to purge.\n")
     products("table", "create", "late", "products.csv")
@@ -154,7 +156,9 @@ def test_an_age_can_be_given_instead(dropped: Tiltyard) -> None:
 # -- purge: doing it
 
 
-def test_receipts_tell_what_was_deleted(dropped: Tiltyard, clock: Clock, tmp_path: Path) -> None:
+def test_receipts_tell_what_was_deleted(
+    dropped: Tiltyard, clock: ManualClock, tmp_path: Path
+) -> None:
     old, _ = _trash(dropped, "--bytes")
     done = dropped(*ADA, *PURGE, "old", "--apply", "--yes", "-o", "json")
     (receipt,) = json.loads(done.out)
@@ -182,11 +186,11 @@ def test_people_see_receipts_and_a_sum(dropped: Tiltyard) -> None:
         [
             "table      generation         outcome   objects     size",
             "────────────────────────────────────────────────────────",
-            f"old        {generations[0]}   purged          5   {words.size(sizes[0])}",
-            f"products   {generations[1]}   purged          5   {words.size(sizes[1])}",
+            f"old        {generations[0]}   purged          5   {formatting.size(sizes[0])}",
+            f"products   {generations[1]}   purged          5   {formatting.size(sizes[1])}",
         ],
     )
-    assert done.err == f"Purged 2 tables: 10 objects, {words.size(sum(sizes))}.\n"
+    assert done.err == f"Purged 2 tables: 10 objects, {formatting.size(sum(sizes))}.\n"
 
 
 def test_a_purge_of_one_asks_for_its_name(dropped: Tiltyard) -> None:

@@ -12,15 +12,17 @@ import pyarrow as pa
 
 import tiltyard
 from tests.behaviours.calls import create, drop, ipc
-from tiltyard.world import WORLD, World
+from tiltyard.clock import SYSTEM_CLOCK, Clock
 
 HOSTILE = "<script>alert(1)</script>"
 
 
 def open_at(root: Path, ago: timedelta) -> tiltyard.DirectoryNamespace:
     """The catalog as it is used some time ago: what is dropped was dropped then."""
-    past = World(lambda: WORLD.now_ms() - round(ago.total_seconds() * 1000), WORLD.token)
-    with patch("tiltyard.namespace.rooms.WORLD", past):
+    past = Clock(
+        lambda: SYSTEM_CLOCK.now_ms() - round(ago.total_seconds() * 1000), SYSTEM_CLOCK.token
+    )
+    with patch("tiltyard.clock.SYSTEM_CLOCK", past):
         return tiltyard.connect(root, dir_listing_enabled=False, actor="ada")
 
 

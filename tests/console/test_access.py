@@ -16,7 +16,7 @@ from tiltyard.access import Keyring, Role
 from tiltyard.console import PAGES, pages
 from tiltyard.console.pages import Page
 from tiltyard.console.pages import roles as console_roles
-from tiltyard.lifecycle.trash import Life
+from tiltyard.lifecycle.trash import TableState
 from tiltyard.rest.app import create_app
 from tiltyard.rest.app import roles as rest_roles
 from tiltyard.rest.service import Service
@@ -96,7 +96,7 @@ def test_a_form_from_another_site_is_refused(
     for header in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
         answer = visitor.client.post("/console/trash/restore", data=sent, headers=header)
         assert answer.status_code == 403
-    assert catalog.table_status(["shop", "clicks"]).state is Life.SOFT_DELETED
+    assert catalog.table_status(["shop", "clicks"]).state is TableState.SOFT_DELETED
 
 
 def test_a_link_from_another_site_leads_here_but_its_scripts_read_nothing(
@@ -241,7 +241,7 @@ def test_who_is_limited_to_a_namespace_sees_nothing_else(
         ("maintenance/plan", {"job": "orphans", "in": "shop.eu"}),
     ):
         assert eu.send(form, seen="table?id=shop.eu.orders", **fields).status_code == 403
-    assert catalog.table_status(["shop", "clicks"]).state is Life.SOFT_DELETED
+    assert catalog.table_status(["shop", "clicks"]).state is TableState.SOFT_DELETED
 
 
 def test_a_refused_deed_is_noted_too(enter: Enter) -> None:

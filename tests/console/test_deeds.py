@@ -11,10 +11,10 @@ from httpx2 import Response
 
 import tiltyard
 from tests.console.conftest import Visitor
-from tiltyard.lifecycle.trash import Life
+from tiltyard.lifecycle.trash import TableState
 
 
-def _state(catalog: tiltyard.DirectoryNamespace, *table: str) -> Life:
+def _state(catalog: tiltyard.DirectoryNamespace, *table: str) -> TableState:
     return catalog.table_status(table).state
 
 
@@ -38,7 +38,7 @@ def test_a_dropped_table_is_restored(
     same = {"as": "shop.clicks"}  # what the form has until somebody types another
     page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **same)
     assert "Table shop.clicks is back." in page.text
-    assert _state(catalog, "shop", "clicks") is Life.EXISTS
+    assert _state(catalog, "shop", "clicks") is TableState.EXISTS
 
 
 def test_a_dropped_table_is_restored_under_another_id(
@@ -46,7 +46,7 @@ def test_a_dropped_table_is_restored_under_another_id(
 ) -> None:
     page = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.eu.clicks"})
     assert "Table shop.eu.clicks, which was shop.clicks, is back." in page.text
-    assert _state(catalog, "shop", "eu", "clicks") is Life.EXISTS
+    assert _state(catalog, "shop", "eu", "clicks") is TableState.EXISTS
 
 
 def test_a_restore_onto_a_table_that_exists_is_refused(
@@ -54,7 +54,7 @@ def test_a_restore_onto_a_table_that_exists_is_refused(
 ) -> None:
     answer = visitor.send("trash/restore", seen="trash", id="shop.clicks", **{"as": "shop.orders"})
     assert answer.status_code == 409
-    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+    assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
 
 def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
@@ -65,7 +65,10 @@ def test_what_was_written_after_the_drop_is_accepted_if_that_is_said(
     lance.write_dataset(pa.table({"late": [1]}), location, mode="overwrite")
     restore = {"id": "shop.clicks", "generation": dropped.generation}
     refused = visitor.send("trash/restore", seen="trash", **restore)
-    assert (refused.status_code, _state(catalog, "shop", "clicks")) == (409, Life.SOFT_DELETED)
+    assert (refused.status_code, _state(catalog, "shop", "clicks")) == (
+        409,
+        TableState.SOFT_DELETED,
+    )
     visitor.send("trash/restore", seen="trash", keep_newer="yes", **restore)
     assert catalog.open_table(["shop", "clicks"]).schema.names == ["late"]
 
@@ -79,7 +82,7 @@ def test_a_held_table_has_no_purge_until_it_is_released(
     assert visitor.send("trash/purge", seen="trash", **purge).status_code == 409
     visitor.send("trash/release", seen="trash", id="shop.clicks")
     assert visitor.send("trash/purge", seen="trash", **purge).status_code == 200
-    assert _state(catalog, "shop", "clicks") is Life.NOT_FOUND
+    assert _state(catalog, "shop", "clicks") is TableState.NOT_FOUND
 
 
 def test_a_purge_needs_the_name_to_be_typed(
@@ -87,7 +90,7 @@ def test_a_purge_needs_the_name_to_be_typed(
 ) -> None:
     answer = visitor.send("trash/purge", seen="trash", id="shop.clicks", typed="clicks")
     assert answer.status_code == 400
-    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+    assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
 
 # -- maintenance
@@ -145,10 +148,10 @@ def test_what_has_expired_is_purged_when_its_number_is_typed(
     assert "1 dropped table" in plan.text
     refused = visitor.send("maintenance/apply", id=_id(plan), typed="2")
     assert refused.status_code == 400
-    assert _state(catalog, "shop", "prices_old") is Life.SOFT_DELETED
+    assert _state(catalog, "shop", "prices_old") is TableState.SOFT_DELETED
     assert "Purged 1 table" in _applied(visitor, plan, typed="1").text
-    assert _state(catalog, "shop", "prices_old") is Life.NOT_FOUND
-    assert _state(catalog, "shop", "clicks") is Life.SOFT_DELETED
+    assert _state(catalog, "shop", "prices_old") is TableState.NOT_FOUND
+    assert _state(catalog, "shop", "clicks") is TableState.SOFT_DELETED
 
 
 def test_a_plan_is_applied_once(visitor: Visitor) -> None:

@@ -9,12 +9,12 @@ from tests.kit.stores import FaultyStore
 from tests.simulation.files import PlainFiles
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import Marker
+from tiltyard.clock import Clock
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.revival import PATIENCE_MS, Revival
+from tiltyard.lifecycle.recreation import PATIENCE_MS, Recreation
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.store.memory import MemoryStore
-from tiltyard.world import World
 
 TERMS = DropTerms(ttl_ms=1_000, by="ada")
 LOCATION = "t.lance"
@@ -22,7 +22,7 @@ MARKER = "t.deleted"
 
 
 @dataclass
-class Clock:
+class ManualClock:
     now: int = 1_700_000_000_000
     tokens: int = 0
 
@@ -36,14 +36,14 @@ class Bench:
     """One table's files and everything that acts on its marker, on one store and one clock."""
 
     store: FaultyStore = field(default_factory=lambda: FaultyStore(MemoryStore(), bulk=1))
-    clock: Clock = field(default_factory=Clock)
+    clock: ManualClock = field(default_factory=ManualClock)
 
     def __post_init__(self) -> None:
-        world = World(lambda: self.clock.now, self.clock.token)
-        self.files = PlainFiles(self.store, world)
-        self.revival = Revival(self.store, world, self.files)
-        self.markers = Markers(self.store, world, self.revival)
-        self.purge = MarkerPurge(self.store, world, self.revival)
+        stepped = Clock(lambda: self.clock.now, self.clock.token)
+        self.files = PlainFiles(self.store, stepped)
+        self.recreation = Recreation(self.store, stepped, self.files)
+        self.markers = Markers(self.store, stepped, self.recreation)
+        self.purge = MarkerPurge(self.store, stepped, self.recreation)
 
     @property
     def marker(self) -> Marker:

@@ -25,6 +25,7 @@ from lance_namespace.errors import ErrorCode
 import tiltyard
 from tests.behaviours.calls import create, declare, describe, drop, rename
 from tests.behaviours.processes import context
+from tests.kit.catalogs import open_over
 from tests.lifecycle.history import (
     APPENDED_ROWS,
     CREATED_ROWS,
@@ -34,8 +35,6 @@ from tests.lifecycle.history import (
     REFUSED,
     Deed,
 )
-from tiltyard.namespace import rooms
-from tiltyard.store import open_store
 
 # After these errors nothing has happened; after any other one it may have.
 REFUSALS = {
@@ -158,7 +157,6 @@ def _die() -> None:
 
 
 def _live(line: Connection) -> None:
-    rooms.open_store = lambda settings: DeadlyStore(open_store(settings))  # type: ignore[assignment,return-value]
     clients: dict[str, tiltyard.DirectoryNamespace] = {}
     with suppress(EOFError, ConnectionError):
         while True:
@@ -167,7 +165,7 @@ def _live(line: Connection) -> None:
             if task is not None:
                 root = task.properties["root"]
                 if root not in clients:
-                    clients[root] = tiltyard.connect(**task.properties)
+                    clients[root], _ = open_over(DeadlyStore, **task.properties)
                 _work(clients[root], task)
 
 

@@ -37,7 +37,7 @@ def cut_off(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client._store)
-    client._creation._revival._store = store
+    client._creation._recreation._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key="people.deleted")
     with pytest.raises(Crash):
         create(client, "people", data=PLANTS)

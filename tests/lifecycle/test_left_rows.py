@@ -46,7 +46,7 @@ def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> tuple[DirectoryNamesp
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client._store)
-    client._lives._markers._store = store
+    client._lifecycle._markers._store = store
     return client, store
 
 

@@ -22,7 +22,7 @@ from tiltyard.errors import (
 @pytest.fixture
 def bench() -> Bench:
     made = Bench()
-    made.revival.create("t", "one")
+    made.recreation.create("t", "one")
     return made
 
 
@@ -51,7 +51,7 @@ def test_every_state_has_its_size_and_no_two_bodies_are_equal(bench: Bench) -> N
             lambda: bench.markers.drop("t", TERMS),
             lambda: bench.purge.claim("t"),
             lambda: bench.purge_whole(),
-            lambda: bench.revival.create("t", "again"),
+            lambda: bench.recreation.create("t", "again"),
         ]
         for act in acts:
             act()
@@ -97,7 +97,7 @@ def test_a_tombstone_keeps_how_far_the_versions_went_and_the_last_manifest(bench
     assert bench.marker.last_manifest.version == 3
     assert bench.marker.last_manifest.body == last
     assert list(bench.store.inner.walk(LOCATION)) == []
-    assert bench.revival.create("t", "next") == 4
+    assert bench.recreation.create("t", "next") == 4
 
 
 def test_a_claim_says_what_it_keeps_before_anything_is_deleted(bench: Bench) -> None:
@@ -160,7 +160,7 @@ def test_a_purge_that_was_taken_over_finishes_nothing_and_deletes_only_what_it_l
     bench.markers.drop("t", TERMS)
     stalled = bench.purge.claim("t")
     bench.purge_whole()
-    assert bench.revival.create("t", "new") == 2
+    assert bench.recreation.create("t", "new") == 2
     before = bench.body
 
     bench.purge.delete(stalled)
@@ -202,19 +202,19 @@ LOSERS: dict[str, tuple[Callable[[Bench], object], Callable[[Bench], object]]] =
     ),
     "purge, to a create": (
         lambda it: it.purge.claim("t"),
-        lambda it: it.revival.create("t", "other"),
+        lambda it: it.recreation.create("t", "other"),
     ),
     "undrop, to a create": (
         lambda it: it.markers.undrop("t"),
-        lambda it: it.revival.create("t", "other"),
+        lambda it: it.recreation.create("t", "other"),
     ),
     "create, to an undrop": (
-        lambda it: it.revival.create("t", "mine"),
+        lambda it: it.recreation.create("t", "mine"),
         lambda it: it.markers.undrop("t"),
     ),
     "create, to a create": (
-        lambda it: it.revival.create("t", "mine"),
-        lambda it: it.revival.create("t", "other"),
+        lambda it: it.recreation.create("t", "mine"),
+        lambda it: it.recreation.create("t", "other"),
     ),
     "hold, to an undrop": (
         lambda it: it.markers.hold("t", True),
@@ -254,7 +254,7 @@ def _crash(bench: Bench, act: Callable[[], object], **where: object) -> None:
 
 def test_a_create_that_was_cut_off_is_left_alone_for_a_while(bench: Bench) -> None:
     bench.markers.drop("t", TERMS)
-    _crash(bench, lambda: bench.revival.create("t", "new"), verb="replace", key=MARKER)
+    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="replace", key=MARKER)
     assert bench.marker.state is State.REVIVING
 
     with pytest.raises(ConcurrentModificationError):
@@ -269,10 +269,10 @@ def test_a_create_that_was_cut_off_is_left_alone_for_a_while(bench: Bench) -> No
 def test_a_create_that_was_cut_off_before_its_version_is_undone_and_shut_out(bench: Bench) -> None:
     bench.markers.drop("t", TERMS)
     dropped = bench.marker
-    _crash(bench, lambda: bench.revival.create("t", "new"), verb="put", key="*/data/*")
+    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="put", key="*/data/*")
     bench.late()
 
-    settled = bench.revival.settled("t")
+    settled = bench.recreation.settled("t")
 
     assert settled.state is State.DELETED
     assert settled.generation == dropped.generation
@@ -284,10 +284,10 @@ def test_a_create_that_was_cut_off_before_its_version_is_undone_and_shut_out(ben
 
 def test_a_create_that_was_cut_off_after_its_version_is_finished(bench: Bench) -> None:
     bench.markers.drop("t", TERMS)
-    _crash(bench, lambda: bench.revival.create("t", "new"), verb="put_new", key="*/_versions/*")
+    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="put_new", key="*/_versions/*")
     bench.late()
 
-    assert bench.revival.settled("t").state is State.LIVE
+    assert bench.recreation.settled("t").state is State.LIVE
 
     assert bench.read() == ["new"]
     assert bench.latest() == 2

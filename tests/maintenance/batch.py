@@ -19,11 +19,10 @@ import pytest
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create
+from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.recovery import Recovered
-from tiltyard.namespace import rooms
-from tiltyard.store import open_store
 from tiltyard.versions.directory import NewVersion
 
 TABLES = ("a", "b", "c")
@@ -44,19 +43,11 @@ class Lake:
         return tiltyard.connect(self.root, **self.properties)
 
     def open_faulty(self) -> tuple[DirectoryNamespace, FaultyStore]:
-        made: list[FaultyStore] = []
-
-        def faulty(settings: Any) -> FaultyStore:
-            made.append(FaultyStore(open_store(settings), bulk=1))
-            return made[-1]
-
-        rooms.open_store = faulty  # type: ignore[assignment]
-        try:
-            opened = self.open()
-        finally:
-            rooms.open_store = open_store
-        opened._store.require_conditions()
-        return opened, made[0]
+        opened, store = open_over(
+            lambda disk: FaultyStore(disk, bulk=1), root=self.root, **self.properties
+        )
+        store.require_conditions()
+        return opened, store
 
     def copy(self, to: Path) -> Lake:
         shutil.copytree(self.root, to)

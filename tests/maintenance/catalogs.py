@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tests.behaviours.calls import create
 from tiltyard import DirectoryNamespace
-from tiltyard.world import WORLD
+from tiltyard.clock import SYSTEM_CLOCK
 
 DAY_MS = 86_400_000
 
@@ -34,14 +34,14 @@ MANAGED = Kind("managed", {"dir_listing_enabled": "false"}, managed=True)
 KINDS = (DIRECTORY, COMPATIBLE, MANIFEST, MANAGED)
 
 
-class Clock:
+class ManualClock:
     """The real time, and what the test adds to it."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
 
     def now_ms(self) -> int:
-        return WORLD.now_ms() + self.ahead_ms
+        return SYSTEM_CLOCK.now_ms() + self.ahead_ms
 
     def pass_days(self, days: float) -> None:
         self.ahead_ms += round(days * DAY_MS)

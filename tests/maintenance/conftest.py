@@ -10,16 +10,16 @@ import pytest
 
 import tiltyard
 from tests.maintenance.batch import Lake, Tries, lake
-from tests.maintenance.catalogs import KINDS, Clock, Kind
+from tests.maintenance.catalogs import KINDS, Kind, ManualClock
 from tiltyard import DirectoryNamespace
-from tiltyard.world import WORLD, World
+from tiltyard.clock import SYSTEM_CLOCK, Clock
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """The clock of the catalogs that the test opens from here on: ahead of the real one."""
-    clock = Clock()
-    monkeypatch.setattr("tiltyard.namespace.rooms.WORLD", World(clock.now_ms, WORLD.token))
+    clock = ManualClock()
+    monkeypatch.setattr("tiltyard.clock.SYSTEM_CLOCK", Clock(clock.now_ms, SYSTEM_CLOCK.token))
     return clock
 
 
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def reopen(kind: Kind, tmp_path: Path, clock: Clock) -> Callable[[], DirectoryNamespace]:
+def reopen(kind: Kind, tmp_path: Path, clock: ManualClock) -> Callable[[], DirectoryNamespace]:
     """Open the catalog of the test, as another process would."""
 
     def opened() -> DirectoryNamespace:

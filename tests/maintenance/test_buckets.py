@@ -8,7 +8,7 @@ import tiltyard
 from tests.behaviours.calls import create
 from tests.behaviours.places import Bucket
 from tests.kit.buckets import S3Server
-from tests.maintenance.catalogs import MANAGED, MANIFEST, Clock, Kind, ids, rows, to_change
+from tests.maintenance.catalogs import MANAGED, MANIFEST, Kind, ManualClock, ids, rows, to_change
 from tiltyard.maintenance.policy import CleanupPolicy
 
 LATEST = CleanupPolicy(keep_versions=1, allow_below_recovery_floor=True)
@@ -17,7 +17,7 @@ LATEST = CleanupPolicy(keep_versions=1, allow_below_recovery_floor=True)
 @pytest.mark.parametrize("kind", [MANIFEST, MANAGED], ids=str)
 @pytest.mark.parametrize("name", ["people", "ärger & 100% über+all"])
 def test_a_table_in_a_bucket_is_maintained(
-    ministack: S3Server, kind: Kind, name: str, clock: Clock
+    ministack: S3Server, kind: Kind, name: str, clock: ManualClock
 ) -> None:
     place = Bucket(ministack, ministack.new_root())
     options = {f"storage.{key}": value for key, value in place.storage_options.items()}

@@ -14,7 +14,15 @@ from lance import blob_array, blob_field
 
 import tiltyard
 from tests.behaviours.calls import create, drop
-from tests.maintenance.catalogs import Clock, files, ids, rows, scattered, to_change, to_version
+from tests.maintenance.catalogs import (
+    ManualClock,
+    files,
+    ids,
+    rows,
+    scattered,
+    to_change,
+    to_version,
+)
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, TableNotFoundError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -34,7 +42,7 @@ def data_files(catalog: DirectoryNamespace, root: Path, name: str) -> set[str]:
 
 
 @pytest.fixture
-def rewritten(catalog: DirectoryNamespace, clock: Clock) -> DirectoryNamespace:
+def rewritten(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNamespace:
     """A table of ten versions, each with files of its own, a day ago."""
     create(catalog, "people", data=rows(*range(20)))
     dataset = to_change(catalog, "people")
@@ -46,14 +54,14 @@ def rewritten(catalog: DirectoryNamespace, clock: Clock) -> DirectoryNamespace:
     return catalog
 
 
-def optimize(catalog: DirectoryNamespace, clock: Clock) -> None:
+def optimize(catalog: DirectoryNamespace, clock: ManualClock) -> None:
     """And wait until nobody can be on an older version."""
     catalog.optimize_table(["people"])
     clock.pass_days(1)
 
 
 def test_old_versions_go_and_their_files_with_them(
-    rewritten: DirectoryNamespace, clock: Clock, tmp_path: Path
+    rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     optimize(rewritten, clock)
     before = ids(rewritten.open_table(["people"]))
@@ -73,7 +81,7 @@ def test_old_versions_go_and_their_files_with_them(
 
 
 def test_nothing_is_left_of_what_was_compacted(
-    rewritten: DirectoryNamespace, clock: Clock, tmp_path: Path
+    rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     rewritten.optimize_table(["people"])
     for number in range(200, 203):
@@ -94,7 +102,7 @@ def test_nothing_is_left_of_what_was_compacted(
 
 
 def test_a_dry_run_tells_the_same_and_changes_nothing(
-    rewritten: DirectoryNamespace, clock: Clock, tmp_path: Path
+    rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     optimize(rewritten, clock)
     before = files(tmp_path / "lake")
@@ -113,7 +121,7 @@ def test_a_second_run_finds_nothing_to_do(rewritten: DirectoryNamespace, tmp_pat
 
 
 def test_tagged_versions_and_bases_of_branches_stay_whole(
-    rewritten: DirectoryNamespace, clock: Clock, tmp_path: Path
+    rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     dataset = to_change(rewritten, "people")
     dataset.tags.create("gold", 3)
@@ -132,7 +140,7 @@ def test_tagged_versions_and_bases_of_branches_stay_whole(
     assert on_branch.to_table(filter="id = 10")["id"].to_pylist() == [10]
 
 
-def test_versions_that_are_too_young_stay(catalog: DirectoryNamespace, clock: Clock) -> None:
+def test_versions_that_are_too_young_stay(catalog: DirectoryNamespace, clock: ManualClock) -> None:
     scattered(catalog, "people", 6)
     assert catalog.cleanup_table(["people"], KEEP_THREE).is_nothing
     clock.pass_days(0.5 / 24)
@@ -145,7 +153,7 @@ def test_versions_that_are_too_young_stay(catalog: DirectoryNamespace, clock: Cl
         catalog.cleanup_table(["people"], CleanupPolicy(keep_versions=3, min_age="10m"))
 
 
-def test_the_catalog_says_how_old_is_old_enough(tmp_path: Path, clock: Clock) -> None:
+def test_the_catalog_says_how_old_is_old_enough(tmp_path: Path, clock: ManualClock) -> None:
     catalog = tiltyard.connect(tmp_path / "lake", cleanup_min_age="2d")
     scattered(catalog, "people", 6)
     clock.pass_days(1)
@@ -154,7 +162,7 @@ def test_the_catalog_says_how_old_is_old_enough(tmp_path: Path, clock: Clock) ->
     assert catalog.cleanup_table(["people"], KEEP_THREE).versions_removed == 3
 
 
-def test_large_values_go_with_their_file(tmp_path: Path, clock: Clock) -> None:
+def test_large_values_go_with_their_file(tmp_path: Path, clock: ManualClock) -> None:
     catalog = tiltyard.connect(tmp_path / "lake")
     field = blob_field("blob", inline_size_threshold=10, dedicated_size_threshold=1000)
     schema = pa.schema([pa.field("id", pa.int64()), field])
@@ -180,7 +188,7 @@ def test_large_values_go_with_their_file(tmp_path: Path, clock: Clock) -> None:
 
 
 def test_files_of_writers_that_have_not_committed_are_left_alone(
-    rewritten: DirectoryNamespace, clock: Clock, tmp_path: Path
+    rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     pending = rewritten.begin_write(["people"], "append")
     written = fragments.write(pending, rows(77).to_reader())
@@ -231,7 +239,7 @@ def test_settings_by_which_lance_deletes_versions_are_reported(
 
 
 def test_all_tables_have_a_row_and_one_that_fails_an_error(
-    catalog: DirectoryNamespace, clock: Clock, tmp_path: Path
+    catalog: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
     for name in ("a", "b", "c"):
         scattered(catalog, name, 5)
@@ -250,7 +258,7 @@ def test_all_tables_have_a_row_and_one_that_fails_an_error(
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-def test_hidden_versions_follow_the_same_rules(tmp_path: Path, clock: Clock) -> None:
+def test_hidden_versions_follow_the_same_rules(tmp_path: Path, clock: ManualClock) -> None:
     catalog = tiltyard.connect(tmp_path / "lake", dir_listing_enabled=False)
     catalog.manage_versions()
     scattered(catalog, "people", 6)

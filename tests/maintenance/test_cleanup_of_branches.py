@@ -11,7 +11,7 @@ import pytest
 
 from tests.behaviours.calls import create
 from tests.kit.stores import Crash
-from tests.maintenance.catalogs import DIRECTORY, Clock, files, ids, rows, to_change
+from tests.maintenance.catalogs import DIRECTORY, ManualClock, files, ids, rows, to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -36,7 +36,7 @@ def inside(catalog: DirectoryNamespace, root: Path) -> set[str]:
 
 
 @pytest.fixture
-def branched(catalog: DirectoryNamespace, clock: Clock) -> DirectoryNamespace:
+def branched(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNamespace:
     """A table of two versions, and a branch of eight with files of its own, a day ago."""
     create(catalog, "people", data=rows(*range(20)))
     to_change(catalog, "people").insert(rows(20))

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-import tiltyard
 from tests.behaviours.calls import create
+from tests.kit.catalogs import AnyStore, open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import (
     DIRECTORY,
     MANAGED,
     MANIFEST,
-    Clock,
     Kind,
+    ManualClock,
     files,
     ids,
     rows,
@@ -29,11 +29,10 @@ from tests.maintenance.catalogs import (
 )
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
+from tiltyard.clock import SYSTEM_CLOCK, Clock
 from tiltyard.errors import TiltyardError
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.settings import Settings
-from tiltyard.store import open_store
-from tiltyard.world import WORLD, World
+from tiltyard.store import Store
 
 FOR_EVER = 1_000_000
 POLICY = CleanupPolicy(keep_versions=3)
@@ -57,7 +56,7 @@ def clean_up(catalog: DirectoryNamespace) -> object:
 class Bench:
     """One state of a catalog, to begin with as often as one likes."""
 
-    def __init__(self, kind: Kind, folder: Path, clock: Clock) -> None:
+    def __init__(self, kind: Kind, folder: Path, clock: ManualClock) -> None:
         self._kind, self._folder, self._clock = kind, folder, clock
         self._root = folder / "made"
         catalog = self.open()
@@ -83,29 +82,22 @@ class Bench:
         shutil.copytree(self._folder / "template", self._root)
 
     def open(self) -> DirectoryNamespace:
-        world = World(self._clock.now_ms, WORLD.token)
-        with mock.patch("tiltyard.namespace.rooms.WORLD", world):
-            return tiltyard.connect(self._root, **self._kind.properties)
+        return self._open(lambda disk: disk)[0]
 
-    @contextmanager
-    def mortal(self) -> Iterator[tuple[DirectoryNamespace, FaultyStore]]:
+    def mortal(self) -> tuple[DirectoryNamespace, FaultyStore]:
         """A catalog whose every request to the store can be its last."""
-        stores: list[FaultyStore] = []
+        return self._open(lambda disk: FaultyStore(disk, bulk=2))
 
-        def faulty(settings: Settings) -> FaultyStore:
-            stores.append(FaultyStore(open_store(settings), bulk=2))
-            return stores[0]
-
-        with mock.patch("tiltyard.namespace.rooms.open_store", faulty):
-            catalog = self.open()
-        yield catalog, stores[0]
+    def _open(self, wrap: Callable[[Store], AnyStore]) -> tuple[DirectoryNamespace, AnyStore]:
+        clock = Clock(self._clock.now_ms, SYSTEM_CLOCK.token)
+        return open_over(wrap, clock=clock, root=self._root, **self._kind.properties)
 
 
 @pytest.fixture(
     params=[DIRECTORY, pytest.param(MANIFEST, marks=pytest.mark.slow), MANAGED], ids=str
 )
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
-    return Bench(request.param, tmp_path, Clock())
+    return Bench(request.param, tmp_path, ManualClock())
 
 
 def _state(catalog: DirectoryNamespace) -> dict[int, Counter[int]]:
@@ -119,13 +111,12 @@ def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
     return {each for each in files(root / location) if not each.startswith("_versions/latest")}
 
 
-@pytest.mark.timeout(600)
 @before_and_after
 def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()
-    with bench.mortal() as (catalog, store):
-        clean_up(catalog)
-        requests = len(store.requests)
+    catalog, store = bench.mortal()
+    clean_up(catalog)
+    requests = len(store.requests)
     expected, left = _state(catalog), _data(catalog, bench.root)
     for at in range(requests):
         bench.again()
@@ -139,14 +130,13 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
         assert [each for each in files(bench.root) if "/going/" in each] == []
 
 
-@pytest.mark.timeout(600)
 @before_and_after
 def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()
     before = ids(bench.open().open_table(["people"]))
-    with bench.mortal() as (catalog, store):
-        optimize(catalog)
-        requests = len(store.requests)
+    catalog, store = bench.mortal()
+    optimize(catalog)
+    requests = len(store.requests)
     for at in range(requests):
         bench.again()
         _die(bench, optimize, fault, at)
@@ -163,11 +153,11 @@ def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fa
 def _die(bench: Bench, work: Work, fault: Fault, at: int) -> None:
     """Lance takes an exception of ours for the failure of one request, so all later ones fail,
     too: whoever is dead says nothing more."""
-    with bench.mortal() as (catalog, store):
-        store.plan(fault, after=at)
-        store.plan(Fault.CRASH_BEFORE, after=at, times=FOR_EVER)
-        with (
-            mock.patch("tiltyard.store.retry.Retry.pause"),
-            suppress(Crash, TiltyardError, *FAILURES),
-        ):
-            work(catalog)
+    catalog, store = bench.mortal()
+    store.plan(fault, after=at)
+    store.plan(Fault.CRASH_BEFORE, after=at, times=FOR_EVER)
+    with (
+        mock.patch("tiltyard.store.retry.Retry.pause"),
+        suppress(Crash, TiltyardError, *FAILURES),
+    ):
+        work(catalog)

@@ -10,6 +10,7 @@ import pytest
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop
 from tests.behaviours.places import Bucket
+from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
@@ -17,8 +18,6 @@ from tiltyard.maintenance.drift import Mending
 from tiltyard.maintenance.orphan import Kind
 from tiltyard.maintenance.recovery import Resolution
 from tiltyard.maintenance.sidecars import Kind as Operation
-from tiltyard.namespace import rooms
-from tiltyard.store import open_store
 from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.staged import transaction_of
 
@@ -34,8 +33,11 @@ def place(request: pytest.FixtureRequest) -> Bucket:
 
 
 def connect(place: Bucket, **properties: Any) -> DirectoryNamespace:
-    storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
-    return tiltyard.connect(place.root, **properties, **storage)
+    return tiltyard.connect(place.root, **properties, **_storage(place))
+
+
+def _storage(place: Bucket) -> dict[str, str]:
+    return {f"storage.{name}": value for name, value in place.storage_options.items()}
 
 
 def _stage(catalog: DirectoryNamespace, name: str) -> NewVersion:
@@ -113,19 +115,11 @@ def test_orphans_are_found_and_removed(place: Bucket) -> None:
 
 
 def test_the_doctor_asks_for_a_handful_of_requests_a_table(place: Bucket) -> None:
-    made: list[FaultyStore] = []
-
-    def counted(settings: Any) -> FaultyStore:
-        made.append(FaultyStore(open_store(settings)))
-        return made[-1]
-
     catalog = connect(place, dir_listing_enabled=False)
     for number in range(10):
         create(catalog, f"t{number}")
-    rooms.open_store = counted  # type: ignore[assignment]
-    try:
-        watched = connect(place, dir_listing_enabled=False)
-    finally:
-        rooms.open_store = open_store
+    watched, store = open_over(
+        FaultyStore, root=place.root, dir_listing_enabled=False, **_storage(place)
+    )
     assert watched.doctor() == []
-    assert made[0].count() <= 10 * 5 + 20
+    assert store.count() <= 10 * 5 + 20

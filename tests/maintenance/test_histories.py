@@ -23,8 +23,8 @@ from tests.maintenance.catalogs import (
     COMPATIBLE,
     DIRECTORY,
     MANAGED,
-    Clock,
     Kind,
+    ManualClock,
     files,
     ids,
     rows,
@@ -33,8 +33,8 @@ from tests.maintenance.catalogs import (
 )
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import SYSTEM_CLOCK, Clock
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.world import WORLD, World
 
 VERBS = ("append", "append", "delete", "update", "index", "optimize", "tag", "untag", "branch")
 LATER_VERBS = ("write to branch", "restore", "age", "age", "drop", "cleanup", "cleanup")
@@ -106,7 +106,7 @@ class Model:
 class Story:
     """A table and its model, changed together."""
 
-    def __init__(self, kind: Kind, root: Path, clock: Clock, policy: CleanupPolicy) -> None:
+    def __init__(self, kind: Kind, root: Path, clock: ManualClock, policy: CleanupPolicy) -> None:
         self.root, self.clock, self.policy = root, clock, policy
         self.catalog: DirectoryNamespace = tiltyard.connect(root, **kind.properties)
         if kind.managed:
@@ -233,11 +233,11 @@ def test_many_clean_ups_do_what_the_model_says(
 
 
 def _run(kind: Kind, history: list[tuple[str, int]], policy: CleanupPolicy) -> None:
-    clock = Clock()
-    world = World(clock.now_ms, WORLD.token)
+    clock = ManualClock()
+    stepped = Clock(clock.now_ms, SYSTEM_CLOCK.token)
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch("tiltyard.namespace.rooms.WORLD", world),
+        mock.patch("tiltyard.clock.SYSTEM_CLOCK", stepped),
     ):
         story = Story(kind, Path(folder) / "lake", clock, policy)
         for verb, number in history:

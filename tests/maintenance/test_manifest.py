@@ -116,7 +116,7 @@ def test_a_writer_that_slept_for_days_is_told(
     """It has read the manifest and writes to it only when its number was taken and removed."""
     asleep = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
     assert "t00" in tables(asleep)
-    read = asleep._manifest_table.read_for_writing
+    read = asleep.context.manifest.table.read_for_writing
 
     def dozing() -> object:
         snapshot = read()
@@ -130,7 +130,7 @@ def test_a_writer_that_slept_for_days_is_told(
         return snapshot
 
     monkeypatch_done: list[bool] = []
-    monkeypatch.setattr(asleep._manifest_table, "read_for_writing", dozing)
+    monkeypatch.setattr(asleep.context.manifest.table, "read_for_writing", dozing)
     asleep.declare_table(api.DeclareTableRequest(id=["dreamt"]))
     found = tables(tiltyard.connect(tmp_path / "lake", **MANIFEST.properties))
     assert "dreamt" in found, "it was done again, on what is there now"
@@ -150,7 +150,7 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
         catalog = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
         store = FaultyStore(catalog._store, bulk=2)
         catalog._ground.__dict__["store"] = store
-        catalog._manifest_boundary._store = store
+        catalog.context.manifest.table.boundary._store = store
         if at is None:
             catalog.optimize_catalog()
             return len(store.requests)
@@ -183,7 +183,6 @@ def look(orders: Connection, root: str) -> None:
         orders.send(sorted(response.tables))
 
 
-@pytest.mark.timeout(300)
 def test_a_live_client_of_lance_goes_on(lake: DirectoryNamespace, tmp_path: Path) -> None:
     near, far = context().Pipe()
     process = context().Process(target=look, args=(far, str(tmp_path / "lake")), daemon=True)

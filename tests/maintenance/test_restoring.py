@@ -11,7 +11,7 @@ import pytest
 
 from tests.behaviours.calls import create
 from tests.kit.stores import Fault, FaultyStore
-from tests.maintenance.catalogs import Clock, files, ids, rows, to_change
+from tests.maintenance.catalogs import ManualClock, files, ids, rows, to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
@@ -23,7 +23,7 @@ EVERYTHING = list(range(20))
 
 
 @pytest.fixture
-def replaced(catalog: DirectoryNamespace, clock: Clock) -> DirectoryNamespace:
+def replaced(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNamespace:
     """A table whose first version has nothing in common with the later ones."""
     create(catalog, "people", data=rows(*EVERYTHING))
     dataset = to_change(catalog, "people")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import tiltyard
+from tiltyard.clock import moment
 from tiltyard.maintenance.settled import Settled
 from tiltyard.maintenance.sidecars import write_audit
 from tiltyard.store import open_store
-from tiltyard.world import moment
 
 
 def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_left_out(

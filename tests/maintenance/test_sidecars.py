@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tiltyard import names
+from tiltyard.clock import SYSTEM_CLOCK
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -25,7 +26,6 @@ from tiltyard.maintenance.sidecars import (
 )
 from tiltyard.maintenance.verdicts import Found, Sight, Verdict, classify, decide
 from tiltyard.store.memory import MemoryStore
-from tiltyard.world import WORLD
 
 A = Covered(("a",), "a.lance", 4, 4, "uuid-a", "a.lance/_versions/staged")
 B = Covered(("shop", "b"), "0123abcd_shop$b", 7, 7, "uuid-b")
@@ -33,7 +33,7 @@ B = Covered(("shop", "b"), "0123abcd_shop$b", 7, 7, "uuid-b")
 
 @pytest.fixture
 def sidecars() -> Sidecars:
-    return Sidecars(MemoryStore(), WORLD, "ada")
+    return Sidecars(MemoryStore(), SYSTEM_CLOCK, "ada")
 
 
 def test_a_sidecar_reads_as_it_was_written(sidecars: Sidecars) -> None:
@@ -83,7 +83,7 @@ def test_what_makes_no_sense_is_not_armed(sidecars: Sidecars, tables: list[Cover
 )
 def test_what_is_not_understood_is_refused_and_kept(change: dict[str, object]) -> None:
     store = MemoryStore()
-    sidecars = Sidecars(store, WORLD, "ada")
+    sidecars = Sidecars(store, SYSTEM_CLOCK, "ada")
     armed = sidecars.arm(Kind.BATCH, [A])
     body = json.dumps({**json.loads(store.get(armed.key).body), **change}).encode()
     store.put(armed.key, body)

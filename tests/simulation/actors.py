@@ -1,7 +1,7 @@
 """What actors do: the operations of `lifecycle`, and two clients that do not know it.
 
 An actor is built of the real classes over the scheduled store, the twins of Lance's files and of
-the manifest, and a world of its own: a clock that may go wrong, and names that only it can choose.
+the manifest, and a clock of its own: a clock that may go wrong, and names that only it can choose.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tiltyard.catalog.base import CreateMode, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.group import Committer
+from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar, Registration
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.versions.managed import ManagedVersions
-from tiltyard.world import World
 
 EPOCH_MS = 1_700_000_000_000
 LOCATION = names.table_directory(TABLE)
@@ -60,7 +60,7 @@ class Code:
     """Which classes actors are made of. A mutant puts another in the place of one."""
 
     markers: type[Markers] = Markers
-    revival: type[Revival] = Revival
+    recreation: type[Recreation] = Recreation
     marker_purge: type[MarkerPurge] = MarkerPurge
     files: type[PlainFiles] = PlainFiles
     moves: type[Moves] = Moves
@@ -80,17 +80,17 @@ class Kit:
         self.letter = letter
         self.store = ScheduledStore(ask)
         self.tokens = code.tokens(letter)
-        self.world = World(lambda: EPOCH_MS + skew_ms, self.tokens)
-        self.files = code.files(self.store, self.world)
-        self.revival = code.revival(self.store, self.world, self.files, patience_ms=0)
-        self.markers = code.markers(self.store, self.world, self.revival)
-        self.marker_purge = code.marker_purge(self.store, self.world, self.revival)
-        self.directory = DirectoryCatalog(self.store, self.world)
-        register: Any = Register(self.store, self.world)
+        self.clock = Clock(lambda: EPOCH_MS + skew_ms, self.tokens)
+        self.files = code.files(self.store, self.clock)
+        self.recreation = code.recreation(self.store, self.clock, self.files, patience_ms=0)
+        self.markers = code.markers(self.store, self.clock, self.recreation)
+        self.marker_purge = code.marker_purge(self.store, self.clock, self.recreation)
+        self.directory = DirectoryCatalog(self.store, self.clock)
+        register: Any = Register(self.store, self.clock)
         self.manifest = code.manifest(
-            self.store, register, Committer(register, NO_WAIT), self.world
+            self.store, register, Committer(register, NO_WAIT), self.clock
         )
-        self.moves = code.moves(self.store, self.world, self.manifest)
+        self.moves = code.moves(self.store, self.clock, self.manifest)
         self.registrar = Registrar(
             self.store,
             self.directory,
@@ -109,9 +109,9 @@ class Kit:
             self.moves,
             lists_directories=False,
         )
-        self.lives = Lives(
+        self.lives = TableLifecycle(
             self.store,
-            self.world,
+            self.clock,
             self.manifest,
             self.directory,
             self.manifest,
@@ -120,7 +120,7 @@ class Kit:
         )
         self.purge = code.purge(
             self.store,
-            self.world,
+            self.clock,
             self.lives.bin,
             self.marker_purge,
             self.manifest,
@@ -129,26 +129,26 @@ class Kit:
         )
         self.creation = Creation(
             self.store,
-            self.world,
+            self.clock,
             self.manifest,
             self.files,
-            self.revival,
+            self.recreation,
             self.markers,
             NO_WAIT,
         )
 
         self.writing = Writing(
             self.store,
-            self.world,
+            self.clock,
             self.directory,
             self.files,
-            self.revival,
+            self.recreation,
             Creation(
                 self.store,
-                self.world,
+                self.clock,
                 self.directory,
                 self.files,
-                self.revival,
+                self.recreation,
                 self.markers,
                 NO_WAIT,
             ),
@@ -191,11 +191,11 @@ def _register(kit: Kit) -> None:
 
 
 def _rename(kit: Kit) -> None:
-    spot = kit.directory.look((TABLE,))
-    if not spot.is_visible:
+    state = kit.directory.look((TABLE,))
+    if not state.is_visible:
         raise no_such_table((TABLE,))
     found = Table((TABLE,), LOCATION, properties={})
-    kit.registrar.hand_over(spot.marker, found, (OTHER,))
+    kit.registrar.hand_over(state.marker, found, (OTHER,))
 
 
 def _zombie(kit: Kit) -> None:
@@ -209,7 +209,7 @@ def _peer(kit: Kit) -> None:
 
 
 MARKER_VERBS: dict[str, Verb] = {
-    "create": lambda kit: kit.revival.create(TABLE, kit.letter),
+    "create": lambda kit: kit.recreation.create(TABLE, kit.letter),
     "write": _write,
     "drop": lambda kit: kit.markers.drop(TABLE, TERMS).generation,
     "undrop": lambda kit: kit.markers.undrop(TABLE).generation,
@@ -231,7 +231,7 @@ MARKER_VERBS: dict[str, Verb] = {
     "purge_other": lambda kit: kit.purge.purge(kit.lives.bin.find((OTHER,), None)).outcome,
     "zombie": _zombie,
     "peer": _peer,
-    "look": lambda kit: kit.revival.settled(TABLE).state,
+    "look": lambda kit: kit.recreation.settled(TABLE).state,
 }
 
 

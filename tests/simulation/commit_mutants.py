@@ -10,6 +10,7 @@ from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.boundary import Boundary, Kept, Mark
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, TRANSACTION, Row
@@ -17,11 +18,10 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
-from tiltyard.versions.boundary import Boundary, Kept, Mark
 from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
-from tiltyard.versions.reading import Seat, branch_of
+from tiltyard.versions.reading import TableGuard, branch_of
 
 
 class NoGuardA(DirectoryVersions):
@@ -43,7 +43,7 @@ class NoGuardB(DirectoryVersions):
 class NoGuardC(DirectoryVersions):
     """Rule: the table is looked at once more after the version was put."""
 
-    def _guard_table(self, seat: Seat, branch: str | None) -> None:
+    def _guard_table(self, guard: TableGuard, branch: str | None) -> None:
         """Nothing."""
 
 
@@ -176,8 +176,8 @@ class RenewsUnseen(DirectoryVersions):
         finally:
             self._is_renewing = False
 
-    def _holds(self, seat: Seat, branch: str | None) -> bool:
-        return self._is_renewing or super()._holds(seat, branch)
+    def _holds(self, guard: TableGuard, branch: str | None) -> bool:
+        return self._is_renewing or super()._holds(guard, branch)
 
 
 class NoHeadCheck(ManagedVersions):
@@ -252,7 +252,7 @@ class CommitsOneByOne(ManagedVersions):
 class TrustsTheDirectory(DirectoryVersions):
     """Rule: a commit as a file counts only if the versions of its table are still files."""
 
-    def _guard_table(self, seat: Seat, branch: str | None) -> None:
+    def _guard_table(self, guard: TableGuard, branch: str | None) -> None:
         """Nothing."""
 
 

@@ -56,9 +56,9 @@ class CommitKit(Kit):
     ) -> None:
         super().__init__(letter, ask, code, skew_ms)
         self.catalog: Catalog = self.directory if marked else self.manifest
-        self.versions = code.versions(self.store, self.world, self.catalog, NO_WAIT)
-        self.room = TableVersions(self.store, self.world, self.catalog, self.manifest, NO_WAIT)
-        self.room.rows = code.managed(self.store, self.world, self.manifest)
+        self.versions = code.versions(self.store, self.clock, self.catalog, NO_WAIT)
+        self.room = TableVersions(self.store, self.clock, self.catalog, self.manifest, NO_WAIT)
+        self.room.rows = code.managed(self.store, self.clock, self.manifest)
         self.room._files = self.versions
         self.is_marked = marked
         self.is_managed = managed
@@ -121,7 +121,7 @@ def _try(
         if between["files"] != read["files"] or kind == between.get("kind") == UPDATE:
             raise ConcurrentModificationError(f"version {version} conflicts")
         newest = between
-    uuid = _uuid(kit.world.token(6))
+    uuid = _uuid(kit.clock.token(6))
     version = max(found, default=base) + 1
     body = {
         **newest,
@@ -145,7 +145,7 @@ def _publish(
 
 def _batch(kit: CommitKit) -> str:
     """An append to two tables at once."""
-    uuid = _uuid(kit.world.token(6)).replace("-0000-", BOTH, 1)
+    uuid = _uuid(kit.clock.token(6)).replace("-0000-", BOTH, 1)
     wanted = []
     for name in (TABLE, OTHER):
         opened = kit.room.latest((name,))
@@ -229,7 +229,7 @@ def _branch(kit: CommitKit) -> str:
     body = _manifest(kit, newest.key) if newest else None
     assert newest is not None
     assert body is not None
-    uuid = _uuid(kit.world.token(6))
+    uuid = _uuid(kit.clock.token(6))
     body |= {"transaction": f"{newest.version}-{uuid}.txn"}
     key = f"{location}/{names.REFERENCES_DIRECTORY}/branches/{BRANCH}.json"
     kit.store.put(key, json.dumps({"parentVersion": newest.version}).encode())
@@ -242,7 +242,7 @@ def _branch(kit: CommitKit) -> str:
 def _replace(kit: CommitKit) -> None:
     """Lance's own client: it deletes the directory and makes another table there."""
     kit.store.delete_many(each.key for each in list(kit.store.walk(LOCATION)))
-    key = f"{LOCATION}/data/{kit.world.token(6)}"
+    key = f"{LOCATION}/data/{kit.clock.token(6)}"
     kit.store.put(key, kit.letter.encode())
     body = {"nonce": None, "files": [key]}
     kit.store.put(version_files.key_of(LOCATION, 1), json.dumps(body).encode())

@@ -18,8 +18,8 @@ from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
 from tests.simulation.settle import Settler, settler_of
-from tiltyard.lifecycle import markers, revival
-from tiltyard.store import Retry, settle
+from tiltyard.lifecycle import markers, recreation
+from tiltyard.store import Retry, read_back
 from tiltyard.versions import management
 
 
@@ -62,12 +62,12 @@ def no_waiting(tries: int = 2) -> Iterator[None]:
     is bounded more tightly than in earnest: two that disturb each other do so all over again."""
     quick = partial(Retry, sleep=lambda _: None, dice=lambda: 0.5)
     with (
-        mock.patch.object(logging.getLogger("tiltyard.versions.boundary"), "disabled", True),
+        mock.patch.object(logging.getLogger("tiltyard.catalog.boundary"), "disabled", True),
         mock.patch.object(logging.getLogger("tiltyard.versions.reading"), "disabled", True),
-        mock.patch.object(settle, "Retry", quick),
+        mock.patch.object(read_back, "Retry", quick),
         mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
         mock.patch.object(logging.getLogger("tiltyard.versions.managed"), "disabled", True),
-        mock.patch.object(revival, "TRIES", tries),
+        mock.patch.object(recreation, "TRIES", tries),
         mock.patch.object(markers, "TRIES", tries),
     ):
         yield

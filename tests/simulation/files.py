@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError
 from tiltyard.lifecycle.files import FENCE
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
-from tiltyard.world import World
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ def encode_version(nonce: str | None, files: tuple[str, ...]) -> bytes:
 class PlainFiles:
     """Tables without Lance. `rows` is a word that tells who wrote them."""
 
-    def __init__(self, store: Store, world: World) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
 
     def write(self, location: str, rows: str) -> Written:
         """The first half of a write in two halves."""
@@ -65,7 +65,7 @@ class PlainFiles:
         return Staged(location, base, files)
 
     def _write(self, location: str, rows: str) -> tuple[str, ...]:
-        key = f"{location}/data/{self._world.token(6)}"
+        key = f"{location}/data/{self._clock.token(6)}"
         self._store.put(key, rows.encode())
         return (key,)
 

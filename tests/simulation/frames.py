@@ -19,25 +19,25 @@ from typing import Any
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register, Rows
 from tests.simulation.store import ScheduledStore
+from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.group import Committer, _Ticket
-from tiltyard.lifecycle.bin import Bin
+from tiltyard.clock import Clock
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.tables import TableLifecycle
+from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.store import Retry
-from tiltyard.versions.boundary import Boundary
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management
 from tiltyard.versions.room import TableVersions
-from tiltyard.world import World
 
 # What an actor is made of: the same objects for its whole life, without a memory of their own. The
 # committer's guesses about time and company do not matter to one who commits alone.
@@ -49,16 +49,16 @@ _PARTS = (
     DirectoryCatalog,
     ManifestCatalog,
     Committer,
-    Bin,
+    TrashReader,
     Creation,
-    Lives,
+    TableLifecycle,
     MarkerPurge,
     Markers,
     Purge,
     Registrar,
-    Revival,
+    Recreation,
     Retry,
-    World,
+    Clock,
     DirectoryVersions,
     ManagedVersions,
     Management,

@@ -24,6 +24,7 @@ from tests.simulation.requests import Objects
 from tests.simulation.specs import Op
 from tiltyard import names
 from tiltyard.catalog import version_files
+from tiltyard.catalog.boundary import CLOSED
 from tiltyard.catalog.manifest.rows import (
     BOUNDARY,
     MANAGED,
@@ -35,7 +36,6 @@ from tiltyard.catalog.manifest.rows import (
     Row,
 )
 from tiltyard.store import Entry
-from tiltyard.versions.boundary import CLOSED
 
 COMMITS = ("append", "update", "branch_append", "branch_update", "batch")
 TAGS = ("tag1", "tag2")

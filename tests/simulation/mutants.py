@@ -30,7 +30,7 @@ from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
 from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Claimed, Purge
-from tiltyard.lifecycle.revival import Revival, Seen
+from tiltyard.lifecycle.recreation import Recreation, Seen
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Progress
@@ -61,7 +61,7 @@ class ChecksThenDeletes(MarkerPurge):
     """Rule: a purge begins with a swap. This one looks, deletes, and swaps at the end."""
 
     def claim(self, name: str, generation: str | None = None) -> Claim:
-        present = self._revival.settled(name)
+        present = self._recreation.settled(name)
         if present.state is not State.DELETED:
             raise not_there(name, present)
         entries = list(self._store.walk(names.table_directory(name)))
@@ -72,7 +72,7 @@ class ForgetsFloor(MarkerPurge):
     """Rule: whoever takes a purge over copies its floor and its last manifest."""
 
     def _claim(self, name: str, generation: str | None) -> Claim:
-        present = self._revival.settled(name)
+        present = self._recreation.settled(name)
         if present.state not in (State.DELETED, State.PURGING):
             raise not_there(name, present)
         entries = list(self._store.walk(names.table_directory(name)))
@@ -81,7 +81,7 @@ class ForgetsFloor(MarkerPurge):
         following = replace(
             fresh, state=State.PURGING, floor=kept.version if kept else 0, last_manifest=kept
         )
-        claimed = marker.swap(self._store, name, present, following, self._world)
+        claimed = marker.swap(self._store, name, present, following, self._clock)
         return Claim(name, claimed, tuple(_versions_last(entries)), 0)
 
 
@@ -105,7 +105,7 @@ class EqualTokens(Tokens):
 # -- creating
 
 
-class Restarts(Revival):
+class Restarts(Recreation):
     """Rule: versions go on counting from the highest that a purged table reached."""
 
     def _begin(self, name: str, present: Marker, dropped: Marker) -> Marker:
@@ -114,7 +114,7 @@ class Restarts(Revival):
         return super()._begin(name, present, dropped)
 
 
-class ReusesData(Revival):
+class ReusesData(Recreation):
     """Rule: a create that starts over writes its data again, under fresh names."""
 
     _first: Any = None
@@ -145,7 +145,7 @@ class RebasingFiles(PlainFiles):
         raise LostRaceError(staged.location)
 
 
-class TrustsRebase(Revival):
+class TrustsRebase(Recreation):
     """What goes with it: whatever version was written is taken for the one that was wanted."""
 
     def _write_next(self, location: str, reviving: Marker, rows: Any) -> int | None:
@@ -154,7 +154,7 @@ class TrustsRebase(Revival):
         return self._files.commit(staged, reviving.nonce)
 
 
-class SkipsLandedVersion(Revival):
+class SkipsLandedVersion(Recreation):
     """Rule: the version that was written must be the one after the base."""
 
     def _write_next(self, location: str, reviving: Marker, rows: Any) -> int | None:
@@ -166,7 +166,7 @@ class SkipsLandedVersion(Revival):
             return super()._write_next(location, reviving, rows)
 
 
-class SkipsFence(Revival):
+class SkipsFence(Recreation):
     """Rule: a create over a dropped table is only rolled back behind a fence."""
 
     def _finish_revival(self, name: str, reviving: Marker) -> None:
@@ -188,18 +188,18 @@ class _NoFence:
         """Nothing."""
 
 
-class LooksOnce(Revival):
+class LooksOnce(Recreation):
     """Rule: a create that found no marker reads it again once its version is there."""
 
     def _create_first(self, name: str, location: str, present: Marker, rows: Any) -> int:
         staged = self._files.stage(location, rows, 0)
         try:
-            return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
+            return self._files.commit(staged, self._clock.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
             raise TableAlreadyExistsError(name) from lost
 
 
-class GoesLiveWithoutFloor(Revival):
+class GoesLiveWithoutFloor(Recreation):
     """Rule: a live marker keeps the floor of the purges before it."""
 
     def _go_live(self, name: str, reviving: Marker) -> bool:
@@ -228,7 +228,7 @@ class ComesHomeByMarker(Moves):
 
     def come_home(self, found: Table, target: TableId) -> Table:
         present = marker.read(self._store, target[0])
-        marker.swap(self._store, target[0], present, present.forgotten(), self._world)
+        marker.swap(self._store, target[0], present, present.forgotten(), self._clock)
         self._manifest.submit(edits.forget_table(found.id, found.location))
         return replace(found, id=target)
 
@@ -247,7 +247,7 @@ class LeavesRowsOver(ManifestCatalog):
         return snapshot
 
 
-class OverlooksTheMarker(Revival):
+class OverlooksTheMarker(Recreation):
     """Rule: files that are there before the claim count only if the marker is as it was before
     them."""
 
@@ -308,7 +308,7 @@ MUTANTS = [
     ),
     Mutant(
         "versions restart",
-        Code(revival=Restarts),
+        Code(recreation=Restarts),
         _of_marker(_DROPPED, ("purge",), ("purge", "create")),
     ),
     Mutant(
@@ -318,32 +318,32 @@ MUTANTS = [
     ),
     Mutant(
         "reuses data files",
-        Code(revival=ReusesData),
+        Code(recreation=ReusesData),
         _of_marker(_DROPPED, ("create",), ("purge",)),
     ),
     Mutant(
         "rebases",
-        Code(revival=TrustsRebase, files=RebasingFiles),
+        Code(recreation=TrustsRebase, files=RebasingFiles),
         _of_marker(_DROPPED, ("create",), ("purge", "create")),
     ),
     Mutant(
         "skips the landed version",
-        Code(revival=SkipsLandedVersion),
+        Code(recreation=SkipsLandedVersion),
         _of_marker(_DROPPED, ("purge",), ("purge", "create"), faults=1),
     ),
     Mutant(
         "skips the fence",
-        Code(revival=SkipsFence),
+        Code(recreation=SkipsFence),
         _of_marker(_DROPPED, ("create",), ("undrop",)),
     ),
     Mutant(
         "looks once",
-        Code(revival=LooksOnce),
+        Code(recreation=LooksOnce),
         _of_marker((), ("create",), ("create", "drop", "purge")),
     ),
     Mutant(
         "goes live without the floor",
-        Code(revival=GoesLiveWithoutFloor),
+        Code(recreation=GoesLiveWithoutFloor),
         _of_marker(_DROPPED, ("purge",), ("purge", "create"), ("peer", "create"), switches=3),
     ),
     Mutant(
@@ -376,7 +376,7 @@ MUTANTS = [
     ),
     Mutant(
         "overlooks the marker",
-        Code(revival=OverlooksTheMarker),
+        Code(recreation=OverlooksTheMarker),
         _of_marker(_DROPPED, ("write",), ("purge",)),
     ),
     Mutant(

@@ -14,10 +14,10 @@ from tiltyard import names
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import ServiceUnavailableError
 from tiltyard.names import DELIMITER, NamespaceId
 from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, Tag
-from tiltyard.world import World
 
 
 class Rows:
@@ -82,9 +82,9 @@ class Rows:
 class Register:
     """One process's view of the rows: one request to read, one to commit."""
 
-    def __init__(self, store: Store, world: World) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
 
     def read(self) -> Rows:
         return self.read_for_writing()
@@ -109,7 +109,7 @@ class Register:
         assert isinstance(base, Rows)
         kept = {key: row for key, row in base.rows.items() if key not in draft.removed}
         # The token stands for the transaction's UUID: no two commits are equal.
-        body = encode(base.version + 1, self._world.token(6), {**kept, **draft.added})
+        body = encode(base.version + 1, self._clock.token(6), {**kept, **draft.added})
         try:
             if base.tag is None:
                 self._store.put_new(REGISTER, body)

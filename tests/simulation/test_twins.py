@@ -19,6 +19,7 @@ from tiltyard.catalog.manifest.group import Committer
 from tiltyard.catalog.manifest.rows import TABLE, Row
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance, LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import TableAlreadyExistsError
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.files import FENCE
@@ -26,7 +27,6 @@ from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.settings import Settings
 from tiltyard.store import MemoryStore, NotThere, Store, open_store
 from tiltyard.tables.files import LanceFiles
-from tiltyard.world import World
 
 LOCATION = "t.lance"
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -56,7 +56,7 @@ class Case:
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     if request.param == "plain":
         store = MemoryStore()
-        return Case(PlainFiles(store, World(lambda: 0, Tokens("a"))), store, "a")
+        return Case(PlainFiles(store, Clock(lambda: 0, Tokens("a"))), store, "a")
     settings = Settings.from_properties({"root": str(tmp_path)})
     disk = open_store(settings)
     return Case(LanceFiles(Lance(settings), disk), disk, ROWS)
@@ -99,8 +99,9 @@ def test_staging_onto_a_version_that_is_gone_says_so(case: Case) -> None:
 
 
 def test_over_a_directory_that_lost_its_versions_counting_may_begin_again(case: Case) -> None:
-    """Why a revival checks the version that it wrote. The twin does the worst that was seen: Lance
-    begins at 1 when it has to look for the newest version, and goes on when it has it open."""
+    """Why a recreation checks the version that it wrote. The twin does the worst that was seen:
+    Lance begins at 1 when it has to look for the newest version, and goes on when it has it
+    open."""
     case.write(0)
     case.write(1)
     staged = case.files.stage(LOCATION, case.content, 2)
@@ -161,8 +162,8 @@ class Registers:
 def registers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registers]:
     if request.param == "plain":
         store = MemoryStore()
-        worlds = [World(lambda: 0, Tokens(letter)) for letter in "ab"]
-        yield Registers(*(Register(store, world) for world in worlds))
+        clocks = [Clock(lambda: 0, Tokens(letter)) for letter in "ab"]
+        yield Registers(*(Register(store, clock) for clock in clocks))
         return
     settings = Settings.from_properties({"root": str(tmp_path)})
     disk = open_store(settings)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.store.conftest import Backend
-from tiltyard.store import AlreadyThere, Changed, Store, Tag, settle
+from tiltyard.store import AlreadyThere, Changed, Store, Tag, read_back
 
 ROUNDS = 3
 
@@ -36,7 +36,7 @@ def test_one_creator_wins(backend: Backend) -> None:
         key = f"race/{number}"
 
         def create(mine: Store, body: bytes, key: str = key) -> None:
-            settle.put_new(mine, key, body)
+            read_back.put_new(mine, key, body)
 
         winners = race(backend, store, create)
         assert winners == [store.get(key).body]
@@ -48,7 +48,7 @@ def test_one_swapper_wins(backend: Backend) -> None:
     for _ in range(ROUNDS):
 
         def swap(mine: Store, body: bytes, tag: Tag = tag) -> None:
-            settle.replace(mine, "object", body + tag_of(tag), tag)
+            read_back.replace(mine, "object", body + tag_of(tag), tag)
 
         winners = race(backend, store, swap)
         assert len(winners) == 1
@@ -77,7 +77,7 @@ def test_no_increment_is_lost(backend: Backend) -> None:
                 count = int(found.body.split()[0])
                 try:
                     body = f"{count + 1} {number} {turn}".encode()
-                    settle.replace(mine, "count", body, found.tag)
+                    read_back.replace(mine, "count", body, found.tag)
                     break
                 except Changed:
                     continue

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.kit.stores import FaultyStore
+from tiltyard.catalog.boundary import ADVANCES, CHECKS, CLOSED, REJECTED, Boundary
+from tiltyard.clock import SYSTEM_CLOCK
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
     VersionBehindBoundaryError,
 )
 from tiltyard.store import LocalStore, MemoryStore, Retry, Store
-from tiltyard.versions.boundary import ADVANCES, CHECKS, CLOSED, REJECTED, Boundary
-from tiltyard.world import WORLD
 
 AT_ONCE = Retry(attempts=50, first_pause=0, sleep=lambda _: None)
 
@@ -27,7 +27,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def boundary(store: Store) -> Boundary:
-    return Boundary(store, "__gc/t.lance", WORLD, AT_ONCE)
+    return Boundary(store, "__gc/t.lance", SYSTEM_CLOCK, AT_ONCE)
 
 
 def test_nothing_was_ever_deleted(store: Store) -> None:

@@ -77,9 +77,9 @@ def test_a_second_run_has_nothing_to_do(catalog: DirectoryNamespace) -> None:
     assert [each.added for each in catalog.manage_versions(dry_run=True)] == [1]
     assert not _is_managed(catalog, "people")
     assert [each.added for each in catalog.manage_versions()] == [1]
-    before = catalog._manifest_table.read().version
+    before = catalog.context.manifest.table.read().version
     assert [each.added for each in catalog.manage_versions()] == [0]
-    assert catalog._manifest_table.read().version == before
+    assert catalog.context.manifest.table.read().version == before
 
 
 def test_the_boundary_is_kept(catalog: DirectoryNamespace) -> None:
@@ -122,7 +122,7 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
 def test_a_catalog_says_so_to_whoever_must_not_write(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     catalog.manage_versions()
-    metadata = catalog._manifest_table.metadata()
+    metadata = catalog.context.manifest.table.metadata()
     assert metadata["table_version_management"] == "true"
     assert int(metadata[WRITER_FLAGS]) == 1 << 48
     described = catalog.describe_namespace(api.DescribeNamespaceRequest(id=[]))
@@ -156,7 +156,7 @@ def test_a_writer_that_trusts_files_meets_the_rows(
     writer = _open(tmp_path)
     dataset = writer._open_to_change(writer._catalog.find(("people",)))
     store = FaultyStore(writer._store)
-    writer._versions._files._store = writer._manifest_table._store = store
+    writer._versions._files._store = writer.context.manifest.table._store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,

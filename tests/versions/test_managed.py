@@ -77,7 +77,7 @@ def _delete(catalog: DirectoryNamespace, first: int, last: int, table: str = "pe
 
 def _rows(catalog: DirectoryNamespace) -> list[Row]:
     """Every row of a version, wherever it is."""
-    snapshot = catalog._manifest_table.read()
+    snapshot = catalog.context.manifest.table.read()
     every = (part.row(at) for part in snapshot.parts for at in range(len(part)))
     return [row for row in every if row.is_version]
 

@@ -10,9 +10,9 @@ from typing import Protocol
 from tiltyard import names
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import expiry
 from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
 from tiltyard.names import NamespaceId, TableId
-from tiltyard.world import expiry
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CreateTarget:
     """Where a create goes: a table that exists, or a place for one that does not."""
 
     table: Table
@@ -91,7 +91,7 @@ class Catalog(Protocol):
     def find(self, table: TableId) -> Table:
         """Where a table lies. TableNotFoundError."""
 
-    def occupant(self, table: TableId) -> Table | None:
+    def holder(self, table: TableId) -> Table | None:
         """Who has a name: None if it is free, or its table is in the trash.
 
         TableAlreadyExistsError if the name is taken by something that is hidden.
@@ -106,7 +106,7 @@ class Catalog(Protocol):
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
         """Reserve names with their properties, and locations for them. TableAlreadyExistsError."""
 
-    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+    def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """The table that has a name, or where the next one will be written and what it will keep.
 
         TableAlreadyExistsError if the name is taken by something that is hidden.

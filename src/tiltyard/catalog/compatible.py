@@ -13,8 +13,8 @@ from contextlib import suppress
 from tiltyard import names
 from tiltyard.catalog.base import (
     CreateMode,
+    CreateTarget,
     DropBehaviour,
-    Site,
     Table,
     already_exists,
     no_such_table,
@@ -95,28 +95,28 @@ class CompatibleCatalog:
             if found is None:
                 raise self._manifest.missing(snapshot, table)
             return found
-        spot = self._directory.look(table)
-        if not spot.is_visible or names.table_directory(table[0]) in snapshot.given_away():
-            hint = why_hidden(spot)
+        state = self._directory.look(table)
+        if not state.is_visible or names.table_directory(table[0]) in snapshot.given_away():
+            hint = why_hidden(state)
             raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
-        return _with_properties(spot.as_table(), row)
+        return _with_properties(state.as_table(), row)
 
-    def occupant(self, table: TableId) -> Table | None:
+    def holder(self, table: TableId) -> Table | None:
         """One request for a table of the manifest, three for a root table at its V1 location."""
         if len(table) > 1:
-            return self._manifest.occupant(table)
+            return self._manifest.holder(table)
         return self._root_occupant(table, self._manifest.read())
 
     def _root_occupant(self, table: TableId, snapshot: Snapshot) -> Table | None:
         row = snapshot.get(table[0])
         if row is not None and not _is_index(row):
-            return self._manifest.occupant(table)
+            return self._manifest.holder(table)
         if names.table_directory(table[0]) in snapshot.given_away():
             return None  # its directory went to another name, so it gets a new one
-        found = self._directory.occupant(table)
+        found = self._directory.holder(table)
         return None if found is None else _with_properties(found, row)
 
-    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+    def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """One request for a table of the manifest, three for a root table at its V1 location.
 
         A root table goes to `<name>.lance`, unless that directory was given to another name, its
@@ -124,23 +124,23 @@ class CompatibleCatalog:
         """
         check_properties(properties)
         if len(table) > 1:
-            return self._manifest.site(table, properties)
+            return self._manifest.create_target(table, properties)
         snapshot = self._manifest.read()
         row = snapshot.get(table[0])
         location = names.table_directory(table[0])
         elsewhere = row is not None and not _is_index(row)
         if elsewhere or location in snapshot.given_away():
-            return self._manifest.site(table, properties)
-        spot = self._directory.look(table)
-        if spot.is_visible:
-            return Site(_with_properties(spot.as_table(), row), exists=True)
-        if spot.is_free and (snapshot.managed or not spot.goes_on):
-            return Site(self._elsewhere(table, properties, row), exists=False)
-        if not spot.is_free:
-            raise already_exists(table, hint=why_hidden(spot))
+            return self._manifest.create_target(table, properties)
+        state = self._directory.look(table)
+        if state.is_visible:
+            return CreateTarget(_with_properties(state.as_table(), row), exists=True)
+        if state.is_free and (snapshot.managed or not state.goes_on):
+            return CreateTarget(self._elsewhere(table, properties, row), exists=False)
+        if not state.is_free:
+            raise already_exists(table, hint=why_hidden(state))
         self._directory.notice_if_new()
         placed = Table(table, location, only_declared=True, properties=dict(properties))
-        return Site(placed, exists=False)
+        return CreateTarget(placed, exists=False)
 
     def latest(self, table: Table) -> VersionFile | None:
         return self._manifest.latest(table)
@@ -179,14 +179,14 @@ class CompatibleCatalog:
         elsewhere = row is not None and not _is_index(row)
         if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
-        spot = self._directory.look(table)
-        may_be_here = spot.goes_on and not snapshot.managed
-        if spot.is_empty and spot.marker.state is State.LIVE and may_be_here:
+        state = self._directory.look(table)
+        may_be_here = state.goes_on and not snapshot.managed
+        if state.is_empty and state.marker.state is State.LIVE and may_be_here:
             return Table(table, location, only_declared=True, properties=dict(properties))
-        is_over = spot.marker.state in (State.PURGED, State.PURGING, State.MOVED)
-        if is_over or (spot.is_empty and not spot.marker.hides):
+        is_over = state.marker.state in (State.PURGED, State.PURGING, State.MOVED)
+        if is_over or (state.is_empty and not state.marker.hides):
             return self._elsewhere(table, properties, row)
-        raise already_exists(table, hint=why_hidden(spot))
+        raise already_exists(table, hint=why_hidden(state))
 
     def _elsewhere(self, table: TableId, properties: Mapping[str, str], index: Row | None) -> Table:
         """A directory with a hash. A row of what once lay at the V1 location makes way."""

@@ -16,18 +16,18 @@ from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import (
     CreateMode,
+    CreateTarget,
     DropBehaviour,
-    Site,
     Table,
     already_exists,
     no_such_table,
 )
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.names import NamespaceId, TableId
-from tiltyard.store import AlreadyThere, Listing, Store, settle
-from tiltyard.world import World
+from tiltyard.store import AlreadyThere, Listing, Store, read_back
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ TOMBSTONE_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class DirectoryState:
     """Everything that lies at a V1 location: the directory's first level, and the marker."""
 
     name: str
@@ -97,9 +97,9 @@ class Spot:
 class DirectoryCatalog:
     """Tables are directories. There are no child namespaces and no table properties."""
 
-    def __init__(self, store: Store, world: World) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._is_new: bool | None = None
 
     def create_namespace(
@@ -139,7 +139,7 @@ class DirectoryCatalog:
 
     def _is_hidden_by_peer(self, name: str) -> bool:
         inside = self._store.list(names.table_directory(name))
-        return Spot(name, inside, marker.ABSENT).hidden_by_peer
+        return DirectoryState(name, inside, marker.ABSENT).hidden_by_peer
 
     def notice_if_new(self) -> None:
         """Before the first table comes: a directory without any has no nested markers either.
@@ -173,42 +173,42 @@ class DirectoryCatalog:
     def must_be_flat(self, table: TableId) -> None:
         only_root(table[:-1])
 
-    def look(self, table: TableId) -> Spot:
+    def look(self, table: TableId) -> DirectoryState:
         """What lies at the table's location, visible or not. Two requests."""
         self.must_be_flat(table)
         name = table[-1]
         inside = self._store.list(names.table_directory(name))
-        return Spot(name, inside, marker.read(self._store, name))
+        return DirectoryState(name, inside, marker.read(self._store, name))
 
     def is_taken(self, name: str) -> bool:
         """Whether a visible table has a name. One request if nothing lies there, else two."""
         inside = self._store.list(names.table_directory(name))
         if not (inside.objects or inside.directories):
             return False
-        return Spot(name, inside, marker.read(self._store, name)).is_visible
+        return DirectoryState(name, inside, marker.read(self._store, name)).is_visible
 
     def find(self, table: TableId) -> Table:
         """Two requests."""
-        spot = self.look(table)
-        if not spot.is_visible:
-            raise no_such_table(table, hint=why_hidden(spot))
-        return spot.as_table()
+        state = self.look(table)
+        if not state.is_visible:
+            raise no_such_table(table, hint=why_hidden(state))
+        return state.as_table()
 
-    def occupant(self, table: TableId) -> Table | None:
+    def holder(self, table: TableId) -> Table | None:
         """Two requests."""
-        spot = self.look(table)
-        if spot.is_visible:
-            return spot.as_table()
-        if not spot.is_free:
-            raise already_exists(table, hint=why_hidden(spot))
+        state = self.look(table)
+        if state.is_visible:
+            return state.as_table()
+        if not state.is_free:
+            raise already_exists(table, hint=why_hidden(state))
         return None
 
-    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+    def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """Two requests."""
-        existing = self.occupant(table)
+        existing = self.holder(table)
         if existing is None:
             self.notice_if_new()
-        return Site(existing or self.place(table, properties), exists=existing is not None)
+        return CreateTarget(existing or self.place(table, properties), exists=existing is not None)
 
     def latest(self, table: Table) -> VersionFile | None:
         """One request."""
@@ -223,24 +223,24 @@ class DirectoryCatalog:
         """Three requests a table: what is there, the marker, and the reservation."""
         placed = [self.place(table, properties) for table, properties in tables.items()]
         self._store.require_conditions()
-        spots = [self.look(each.id) for each in placed]
-        for each, spot in zip(placed, spots, strict=True):
-            self._must_be_declarable(each.id, spot)
-        for each, spot in zip(placed, spots, strict=True):
-            if spot.marker.hides:  # an old tombstone
-                following = replace(spot.marker.forgotten(), floor=0)
-                marker.swap(self._store, spot.name, spot.marker, following, self._world)
+        states = [self.look(each.id) for each in placed]
+        for each, state in zip(placed, states, strict=True):
+            self._must_be_declarable(each.id, state)
+        for each, state in zip(placed, states, strict=True):
+            if state.marker.hides:  # an old tombstone
+                following = replace(state.marker.forgotten(), floor=0)
+                marker.swap(self._store, state.name, state.marker, following, self._clock)
             self.reserve(each)
         return placed
 
-    def _must_be_declarable(self, table: TableId, spot: Spot) -> None:
+    def _must_be_declarable(self, table: TableId, state: DirectoryState) -> None:
         """A reservation has no version that could tell it from files of an earlier table."""
-        if not spot.is_empty or spot.marker.state not in (State.LIVE, State.PURGED):
-            raise already_exists(table, hint=why_hidden(spot))
-        if spot.marker.state is State.LIVE and not spot.goes_on:
-            raise marker.cannot_go_on(spot.name)
-        if spot.marker.state is State.PURGED:
-            age_ms = self._world.now_ms() - (spot.marker.purged_at_ms or 0)
+        if not state.is_empty or state.marker.state not in (State.LIVE, State.PURGED):
+            raise already_exists(table, hint=why_hidden(state))
+        if state.marker.state is State.LIVE and not state.goes_on:
+            raise marker.cannot_go_on(state.name)
+        if state.marker.state is State.PURGED:
+            age_ms = self._clock.now_ms() - (state.marker.purged_at_ms or 0)
             if age_ms < TOMBSTONE_MS:
                 raise already_exists(
                     table, hint="it was purged less than a day ago; create it instead"
@@ -248,10 +248,10 @@ class DirectoryCatalog:
 
     def reserve(self, table: Table) -> None:
         """Put something into a directory that is free. Of racing reservations one wins."""
-        body = marker.reservation_body(self._world)
+        body = marker.reservation_body(self._clock)
         self.notice_if_new()
         try:
-            settle.put_new(self._store, f"{table.location}/{names.RESERVATION}", body)
+            read_back.put_new(self._store, f"{table.location}/{names.RESERVATION}", body)
         except AlreadyThere as taken:
             raise already_exists(table.id) from taken
         self.stamp_if_new()
@@ -292,12 +292,11 @@ def no_properties(properties: Mapping[str, str]) -> None:
         )
 
 
-def why_hidden(spot: Spot) -> str | None:
+def why_hidden(state: DirectoryState) -> str | None:
     """The hint for a table that is there and not visible."""
-    if spot.marker.hides:
-        return marker.why_hidden(spot.marker)
-    if spot.hidden_by_peer:
-        return (
-            f"it is deregistered; register_table with location '{names.table_directory(spot.name)}'"
-        )
+    if state.marker.hides:
+        return marker.why_hidden(state.marker)
+    if state.hidden_by_peer:
+        location = names.table_directory(state.name)
+        return f"it is deregistered; register_table with location '{location}'"
     return None

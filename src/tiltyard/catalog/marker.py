@@ -19,13 +19,13 @@ from typing import Any
 from tiltyard import names
 from tiltyard.catalog.base import in_the_trash
 from tiltyard.catalog.manifest.rows import MOVED, Row
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
     UnsupportedOperationError,
 )
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, settle
-from tiltyard.world import World
+from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, read_back
 
 FORMAT = 1
 LIVE_BYTES = 64
@@ -135,7 +135,7 @@ def swap(
     name: str,
     current: Marker,
     following: Marker,
-    world: World,
+    clock: Clock,
     *,
     fresh: bool = True,
 ) -> Marker:
@@ -144,14 +144,14 @@ def swap(
     The loser of a race gets ConcurrentModificationError and has changed nothing.
     """
     key = names.marker_key(name)
-    nonce = world.token(NONCE_DIGITS) if fresh else following.nonce
+    nonce = clock.token(NONCE_DIGITS) if fresh else following.nonce
     following = replace(following, nonce=nonce, table=name)
     body = encode(following)
     try:
         if current.tag is None:
-            tag = settle.put_new(store, key, body)
+            tag = read_back.put_new(store, key, body)
         else:
-            tag = settle.replace(store, key, body, current.tag)
+            tag = read_back.replace(store, key, body, current.tag)
     except (AlreadyThere, Changed) as lost:
         raise ConcurrentModificationError(
             f"another process changed the state of table '{name}' at the same time"
@@ -164,9 +164,9 @@ def swap(
     return replace(following, tag=tag)
 
 
-def reservation_body(world: World) -> bytes:
+def reservation_body(clock: Clock) -> bytes:
     """What we write to reserve a directory: only that it exists counts, and whose it is, for us."""
-    return NESTED_BODY + b" " + world.token(16).encode()
+    return NESTED_BODY + b" " + clock.token(16).encode()
 
 
 def nested_body(generation: str) -> bytes:

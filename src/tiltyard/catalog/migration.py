@@ -22,9 +22,9 @@ from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError
 from tiltyard.store import Store
-from tiltyard.world import World
 
 ROWS_PER_COMMIT = 10_000
 PROBING_THREADS = 32
@@ -64,12 +64,12 @@ class Migration:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._directory = directory
         self._manifest = manifest
 
@@ -157,14 +157,14 @@ class Migration:
             return verdict(Action.SKIPPED, "its name is at another location")
         if row is not None and lifted:
             return verdict(Action.PRESENT)
-        spot = self._directory.look((name,))
-        if spot.hidden_by_peer and not spot.marker.hides:
+        state = self._directory.look((name,))
+        if state.hidden_by_peer and not state.marker.hides:
             return verdict(Action.LIFTED, "it was deregistered by one of Lance's own clients")
         if row is not None:
             return verdict(Action.PRESENT)
-        if spot.is_visible and (spot.has_versions or spot.is_reserved):
+        if state.is_visible and (state.has_versions or state.is_reserved):
             return verdict(Action.PRESENT if self._manifest is None else Action.ADDED)
-        return verdict(Action.SKIPPED, why_hidden(spot) or "it holds no Lance table")
+        return verdict(Action.SKIPPED, why_hidden(state) or "it holds no Lance table")
 
     def _lift(self, tables: Sequence[Migrated]) -> None:
         """Say at the root what the nested file says: from then on a listing shows it."""
@@ -173,9 +173,9 @@ class Migration:
             following = replace(
                 present.forgotten(),
                 state=State.DEREGISTERED,
-                generation=self._world.generation(),
+                generation=self._clock.generation(),
             )
-            marker.swap(self._store, each.table, present, following, self._world)
+            marker.swap(self._store, each.table, present, following, self._clock)
 
     def _add(self, tables: Sequence[Migrated]) -> None:
         if tables:

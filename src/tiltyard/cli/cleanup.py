@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
@@ -113,10 +113,10 @@ def show_cleaned(call: Call, found: Sequence[Cleaned], *, apply: bool) -> None:
     rows = [asdict(each) for each in found]
     people = [
         TABLE,
-        Field("versions_removed", words.number, right=True, title="versions"),
-        Field("files_removed", words.number, right=True, title="files"),
-        Field("bytes_removed", words.size, right=True, title="size"),
-        Field("kept", words.plain, title="kept"),
+        Field("versions_removed", formatting.number, right=True, title="versions"),
+        Field("files_removed", formatting.number, right=True, title="files"),
+        Field("bytes_removed", formatting.size, right=True, title="size"),
+        Field("kept", formatting.plain, title="kept"),
     ]
     show_rows(call, people, CLEANED, rows, _is_noteworthy)
     call.out.say(_said_of_cleaned(found, apply=apply))
@@ -148,12 +148,12 @@ def ask(call: Call, names: Sequence[str], *, yes: bool) -> None:
 
 
 def _said_of_cleaned(found: Sequence[Cleaned], *, apply: bool) -> str:
-    versions = words.counted(sum(each.versions_removed for each in found), "version")
-    files = words.counted(sum(each.files_removed for each in found), "file")
-    size = words.size(sum(each.bytes_removed for each in found))
+    versions = formatting.counted(sum(each.versions_removed for each in found), "version")
+    files = formatting.counted(sum(each.files_removed for each in found), "file")
+    size = formatting.size(sum(each.bytes_removed for each in found))
     failed = sum(each.error is not None for each in found)
     if not failed and all(each.is_nothing for each in found):
         return "There is nothing to clean up."
     said = f"{'Removed' if apply else 'Would remove'} {versions} and {files}, {size}"
-    said += f"; {words.number(failed)} failed." if failed else "."
+    said += f"; {formatting.number(failed)} failed." if failed else "."
     return said if apply else f"{said} Nothing was deleted; --apply does it."

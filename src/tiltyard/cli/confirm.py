@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import UsageError
 
@@ -21,7 +21,7 @@ def confirm(call: Call, what: str, name: str, *, yes: bool) -> None:
 def confirm_all(call: Call, what: str, names: Sequence[str], *, yes: bool) -> None:
     """The same for several, where their number is typed; `what` is in the plural."""
     count = str(len(names))
-    _ask(call, f"{what} {words.listed(names)}", "how many they are", count, yes=yes)
+    _ask(call, f"{what} {formatting.listed(names)}", "how many they are", count, yes=yes)
 
 
 def _ask(call: Call, deed: str, question: str, answer: str, *, yes: bool) -> None:

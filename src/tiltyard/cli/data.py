@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.flags import Name
@@ -67,7 +67,7 @@ def query(
         asked["full_text_query"] = {"string_query": {"query": search}}
     answer = call.catalog.query_table(QueryTableRequest.model_validate(asked))
     rows = pa.ipc.open_file(answer.data).read_all()
-    call.out.rows([Field(each, words.value) for each in rows.schema.names], rows.to_pylist())
+    call.out.rows([Field(each, formatting.value) for each in rows.schema.names], rows.to_pylist())
 
 
 def indexes(call: Call, table: Name, branch: Branch = None) -> None:
@@ -78,10 +78,10 @@ def indexes(call: Call, table: Name, branch: Branch = None) -> None:
     fields = [
         Field("index"),
         Field("type"),
-        Field("columns", words.value),
-        Field("indexed_rows", words.number, right=True, title="rows in it"),
-        Field("unindexed_rows", words.number, right=True, title="not yet"),
-        Field("bytes", words.size, right=True, title="size"),
+        Field("columns", formatting.value),
+        Field("indexed_rows", formatting.number, right=True, title="rows in it"),
+        Field("unindexed_rows", formatting.number, right=True, title="not yet"),
+        Field("bytes", formatting.size, right=True, title="size"),
     ]
     call.out.rows(
         fields,
@@ -167,7 +167,7 @@ def branches(call: Call, table: Name) -> None:
     """List the branches of a table, and where they begin."""
     from lance_namespace import ListTableBranchesRequest
 
-    from tiltyard.world import moment
+    from tiltyard.clock import moment
 
     request = ListTableBranchesRequest(id=identifiers.parse(table))
     found = call.catalog.list_table_branches(request).branches
@@ -176,7 +176,7 @@ def branches(call: Call, table: Name) -> None:
             Field("branch"),
             Field("from_version", title="from version"),
             Field("from_branch", title="of branch", none="main"),
-            Field("created", words.age),
+            Field("created", formatting.age),
         ],
         (
             {

@@ -7,7 +7,7 @@ import traceback
 from enum import IntEnum
 from typing import Any
 
-from tiltyard.words import plain
+from tiltyard.formatting import plain
 
 # Hints speak of the Python interface; whoever reads them here would rather type a command.
 _AS_TYPED = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm, confirm_all
@@ -53,7 +53,7 @@ def recover(
         for each in report
     ]
     counts = Counter(each.outcome.value for each in report)
-    said = ", ".join(f"{words.number(count)} {how}" for how, count in sorted(counts.items()))
+    said = ", ".join(f"{formatting.number(count)} {how}" for how, count in sorted(counts.items()))
     call.out.summary(f"Ended: {said}." if said else "Nothing to recover.", _RECOVERED, rows, rows)
     if counts["failed"] or counts["refused"]:
         raise typer.Exit(Exit.PARTLY)
@@ -64,8 +64,8 @@ def recover(
 _ORPHAN = [
     Field("path"),
     Field("kind"),
-    Field("bytes", words.size, right=True, title="size"),
-    Field("modified_at", words.age, title="written"),
+    Field("bytes", formatting.size, right=True, title="size"),
+    Field("modified_at", formatting.age, title="written"),
     Field("why"),
     Field("outcome"),
 ]
@@ -110,9 +110,9 @@ def orphans(
         )
         gone = {each.path for each in removed}
     rows = [_orphan_row(each, gone, apply=apply) for each in found]
-    size = words.size(sum(each.bytes for each in found))
-    said = f"{words.counted(len(found), 'orphan')}, {size}" if found else "No orphans"
-    told = f"; removed {words.number(len(gone))}." if apply else "."
+    size = formatting.size(sum(each.bytes for each in found))
+    said = f"{formatting.counted(len(found), 'orphan')}, {size}" if found else "No orphans"
+    told = f"; removed {formatting.number(len(gone))}." if apply else "."
     call.out.summary(said + told, _ORPHAN, rows, rows)
 
 
@@ -162,7 +162,7 @@ def doctor(call: Call) -> None:
         for each in found
     ]
     counts = Counter(each.severity.value for each in found)
-    said = ", ".join(words.counted(count, how) for how, count in counts.items())
+    said = ", ".join(formatting.counted(count, how) for how, count in counts.items())
     call.out.summary(f"Found {said}." if said else "Nothing is amiss.", _FINDING, rows, rows)
     if counts["error"]:
         raise typer.Exit(Exit.FAILED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import cleanup as cleanup_verb
 from tiltyard.cli import identifiers, jobs_files, jobs_survey, maintenance, spark, trash
 from tiltyard.cli.call import Call, verb
@@ -192,8 +192,8 @@ def index(
 
         asked = request(parts, column, kind, name, {})
         row = asdict(run(session, call.catalog, asked, max_tasks, told))
-    shown = {"rows_indexed": words.number, "committed": words.yes_or_no}
-    call.out.record([Field(each, shown.get(each, words.plain)) for each in row], row)
+    shown = {"rows_indexed": formatting.number, "committed": formatting.yes_or_no}
+    call.out.record([Field(each, shown.get(each, formatting.plain)) for each in row], row)
     maintenance.end_with([row])
 
 
@@ -204,17 +204,17 @@ def _show_plan(call: Call, found: Sequence[Any]) -> None:
     rows = [asdict(each) for each in found]
     people = [
         Field("table"),
-        Field("fragments_removed", words.number, right=True, title="fragments"),
-        Field("bytes_rewritten", words.size, right=True, title="size"),
+        Field("fragments_removed", formatting.number, right=True, title="fragments"),
+        Field("bytes_rewritten", formatting.size, right=True, title="size"),
         Field("error", title="why", none=""),
     ]
     shown = [row for row in rows if row["bytes_rewritten"] or row["error"]]
-    total = words.size(sum(row["bytes_rewritten"] for row in rows))
+    total = formatting.size(sum(row["bytes_rewritten"] for row in rows))
     if call.options.format is Format.TABLE:
         call.out.rows(people, shown)
     else:
         call.out.rows([Field(each) for each in maintenance.OPTIMIZED], rows)
-    call.out.say(f"Would write {total} of {words.counted(len(shown), 'table')} again.")
+    call.out.say(f"Would write {total} of {formatting.counted(len(shown), 'table')} again.")
     maintenance.end_with(rows)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers, maintenance, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
@@ -45,9 +45,9 @@ _INGESTED = [
     Field("table"),
     Field("source", _from_here),
     Field("action"),
-    Field("rows", words.number, right=True),
-    Field("rejected", words.number, right=True),
-    Field("bytes", words.size, right=True, title="size"),
+    Field("rows", formatting.number, right=True),
+    Field("rejected", formatting.number, right=True),
+    Field("bytes", formatting.size, right=True, title="size"),
     Field("version", right=True),
     Field("error", title="why", none=""),
 ]
@@ -123,8 +123,8 @@ def ingest(
 
 def _show_ingested(call: Call, report: Sequence[Ingested]) -> None:
     rows = [{**asdict(each), "action": each.action.value} for each in report]
-    loaded = words.counted(sum(each.rows for each in report), "row")
-    rejected = words.number(sum(each.rejected for each in report))
+    loaded = formatting.counted(sum(each.rows for each in report), "row")
+    rejected = formatting.number(sum(each.rejected for each in report))
     shown = [row for row in rows if row["action"] != "present"]
     said = f"Files: {_counted(rows)}; {loaded}, {rejected} rejected."
     call.out.summary(said, _INGESTED, rows, shown)
@@ -148,9 +148,9 @@ _EXPORTED = [
     Field("path"),
     Field("action"),
     Field("version", right=True),
-    Field("rows", words.number, right=True),
-    Field("files", words.number, right=True),
-    Field("bytes", words.size, right=True, title="size"),
+    Field("rows", formatting.number, right=True),
+    Field("files", formatting.number, right=True),
+    Field("bytes", formatting.size, right=True, title="size"),
     Field("error", title="why", none=""),
 ]
 
@@ -213,4 +213,6 @@ def _versions(given: Sequence[str] | None) -> dict[str, int]:
 def _counted(rows: Iterable[Row]) -> str:
     """How many there are of each action: 2 loaded, 1 present."""
     counts = Counter(row["action"] for row in rows)
-    return ", ".join(f"{words.number(count)} {action}" for action, count in sorted(counts.items()))
+    return ", ".join(
+        f"{formatting.number(count)} {action}" for action, count in sorted(counts.items())
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import profiles, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
@@ -76,12 +76,12 @@ def _show_steps(call: Call, steps: Sequence[Step]) -> None:
     rows = [asdict(each) for each in steps]
     fields = [
         Field("step"),
-        Field("looked_at", words.number, right=True, title="looked at"),
-        Field("changed", words.number, right=True),
-        Field("failed", words.number, right=True),
-        Field("bytes", words.size, right=True, title="size"),
+        Field("looked_at", formatting.number, right=True, title="looked at"),
+        Field("changed", formatting.number, right=True),
+        Field("failed", formatting.number, right=True),
+        Field("bytes", formatting.size, right=True, title="size"),
         Field("seconds", lambda value: f"{value:.1f} s", right=True, title="time"),
-        Field("done", words.plain),
+        Field("done", formatting.plain),
     ]
     if call.options.format is Format.TABLE:
         call.out.rows(fields, rows)

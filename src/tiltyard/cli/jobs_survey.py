@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import maintenance, migrate, spark
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm_all
@@ -28,27 +28,27 @@ def add_to(app: typer.Typer) -> None:
 _SIZES = ("bytes", "live_bytes", "old_version_bytes", "trash_bytes", "orphan_bytes")
 _PEOPLE = [
     Field("table"),
-    Field("rows", words.number, right=True),
-    Field("fragments", words.number, right=True),
-    Field("versions", words.number, right=True),
-    Field("bytes", words.size, right=True, title="size"),
-    Field("live_bytes", words.size, right=True, title="live"),
-    Field("old_version_bytes", words.size, right=True, title="old"),
-    Field("trash_bytes", words.size, right=True, title="trash"),
-    Field("orphan_bytes", words.size, right=True, title="orphans"),
+    Field("rows", formatting.number, right=True),
+    Field("fragments", formatting.number, right=True),
+    Field("versions", formatting.number, right=True),
+    Field("bytes", formatting.size, right=True, title="size"),
+    Field("live_bytes", formatting.size, right=True, title="live"),
+    Field("old_version_bytes", formatting.size, right=True, title="old"),
+    Field("trash_bytes", formatting.size, right=True, title="trash"),
+    Field("orphan_bytes", formatting.size, right=True, title="orphans"),
     Field("small_file_score", lambda share: f"{share:.0%}", right=True, title="small"),
     Field("index_coverage", lambda share: f"{share:.0%}", right=True, title="indexed"),
-    Field("last_write_at", words.age, title="written"),
+    Field("last_write_at", formatting.age, title="written"),
     Field("error", title="why", none=""),
 ]
 _VERSION = [
     Field("table"),
     Field("version", right=True),
-    Field("rows", words.number, right=True),
-    Field("fragments", words.number, right=True),
-    Field("files", words.number, right=True),
-    Field("bytes", words.size, right=True, title="size"),
-    Field("created_at", words.age, title="created"),
+    Field("rows", formatting.number, right=True),
+    Field("fragments", formatting.number, right=True),
+    Field("files", formatting.number, right=True),
+    Field("bytes", formatting.size, right=True, title="size"),
+    Field("created_at", formatting.age, title="created"),
     Field("error", title="why", none=""),
 ]
 
@@ -94,9 +94,9 @@ def _show_inventory(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
         call.out.rows([Field(name) for name in rows[0]] if rows else _PEOPLE, rows)
         return
     call.out.rows(_PEOPLE, rows)
-    total = {name: words.size(sum(row[name] for row in rows)) for name in _SIZES}
+    total = {name: formatting.size(sum(row[name] for row in rows)) for name in _SIZES}
     call.out.say(
-        f"{words.counted(len(rows), 'table')}, {total['bytes']}: {total['live_bytes']} live, "
+        f"{formatting.counted(len(rows), 'table')}, {total['bytes']}: {total['live_bytes']} live, "
         f"{total['old_version_bytes']} of old versions, {total['trash_bytes']} in the trash, "
         f"{total['orphan_bytes']} orphans."
     )
@@ -107,8 +107,8 @@ def _show_inventory(call: Call, rows: Sequence[Mapping[str, Any]]) -> None:
 _ORPHAN = [
     Field("path"),
     Field("kind"),
-    Field("bytes", words.size, right=True, title="size"),
-    Field("modified_at", words.age, title="written"),
+    Field("bytes", formatting.size, right=True, title="size"),
+    Field("modified_at", formatting.age, title="written"),
     Field("why"),
     Field("action"),
     Field("error", none=""),
@@ -151,10 +151,10 @@ def orphans(
             found = run(session, call.catalog, even_if_young=even_if_young, **options)
     rows = [{**asdict(each), "action": each.action.value} for each in found]
     every = [each for each in found if each.error is None]
-    size = words.size(sum(each.bytes for each in every))
+    size = formatting.size(sum(each.bytes for each in every))
     gone = sum(row["action"] == "removed" for row in rows)
-    said = f"{words.counted(len(every), 'orphan')}, {size}" if every else "No orphans"
-    said += f"; removed {words.number(gone)}." if apply else "."
+    said = f"{formatting.counted(len(every), 'orphan')}, {size}" if every else "No orphans"
+    said += f"; removed {formatting.number(gone)}." if apply else "."
     call.out.summary(said, _ORPHAN, rows, rows)
     maintenance.end_with(rows)
 

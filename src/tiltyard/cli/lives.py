@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit
@@ -125,8 +125,8 @@ def status(call: Call, table: Name) -> None:
     fields = [
         Field("table"),
         Field("state", lambda state: state.replace("_", " ")),
-        Field("deleted_at", words.age),
-        Field("expires_at", words.until),
+        Field("deleted_at", formatting.age),
+        Field("expires_at", formatting.until),
         Field("generation"),
     ]
     found = {

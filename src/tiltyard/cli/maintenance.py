@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import Exit, UsageError, as_typed
@@ -27,7 +27,7 @@ Inside = Annotated[
 ]
 
 TABLE = Field("table")
-WARNING = Field("warning", words.value, none="")
+WARNING = Field("warning", formatting.value, none="")
 ERROR = Field("error", as_typed, title="why", none="")
 
 OPTIMIZED = (
@@ -101,11 +101,11 @@ def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
     rows = [asdict(each) for each in found]
     people = [
         TABLE,
-        Field("fragments_removed", words.number, right=True, title="fragments"),
-        Field("fragments_added", words.number, right=True, title="now"),
-        Field("files_before", words.number, right=True, title="files"),
-        Field("files_after", words.number, right=True, title="now"),
-        Field("bytes_after", words.size, right=True, title="size"),
+        Field("fragments_removed", formatting.number, right=True, title="fragments"),
+        Field("fragments_added", formatting.number, right=True, title="now"),
+        Field("files_before", formatting.number, right=True, title="files"),
+        Field("files_after", formatting.number, right=True, title="now"),
+        Field("bytes_after", formatting.size, right=True, title="size"),
     ]
     show_rows(call, people, OPTIMIZED, rows, lambda row: row["committed"] or row["skipped"])
     call.out.say(_said_of_optimized(found))
@@ -118,16 +118,15 @@ def _optimize_catalog(call: Call, min_age: str | None) -> None:
     age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
     done = call.catalog.optimize_catalog(min_age=age)
     said = [
-        f"{words.counted(done.fragments_before, 'fragment')} became "
-        f"{words.number(done.fragments_after)}"
+        f"{formatting.counted(done.fragments_before, 'fragment')} became "
+        f"{formatting.number(done.fragments_after)}"
         if done.committed
         else "There was nothing to join"
     ]
     if done.versions_removed or done.files_removed:
-        said.append(
-            f"removed {words.counted(done.versions_removed, 'version')} and "
-            f"{words.counted(done.files_removed, 'file')}, {words.size(done.bytes_removed)}"
-        )
+        versions = formatting.counted(done.versions_removed, "version")
+        files = formatting.counted(done.files_removed, "file")
+        said.append(f"removed {versions} and {files}, {formatting.size(done.bytes_removed)}")
     call.out.done(f"{'; '.join(said)}.", asdict(done))
 
 
@@ -180,11 +179,11 @@ def _said_of_optimized(found: Sequence[Optimized]) -> str:
     failed = sum(each.error is not None for each in found)
     before = sum(each.files_before for each in found if each.committed)
     after = sum(each.files_after for each in found if each.committed)
-    said = f"Optimized {words.counted(done, 'table')}"
-    said += f": {words.number(before)} files became {words.number(after)}" if done else ""
+    said = f"Optimized {formatting.counted(done, 'table')}"
+    said += f": {formatting.number(before)} files became {formatting.number(after)}" if done else ""
     left = len(found) - done - failed
-    rest = [f"{words.number(left)} had nothing to do"] if left else []
-    rest += [f"{words.number(failed)} failed"] if failed else []
+    rest = [f"{formatting.number(left)} had nothing to do"] if left else []
+    rest += [f"{formatting.number(failed)} failed"] if failed else []
     return "; ".join([said, *rest]) + "."
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import as_typed
@@ -56,15 +56,15 @@ def show_migrated(call: Call, report: Sequence[Migrated], *, dry_run: bool) -> N
 
 def _summary(report: Sequence[Migrated], *, dry_run: bool) -> str:
     counts = Counter(each.action.value for each in report)
-    added = words.counted(counts["added"], "table")
+    added = formatting.counted(counts["added"], "table")
     said = (
         f"{'Would add' if dry_run else 'Added'} {added}; "
-        f"{words.number(counts['present'])} already there, "
-        f"{words.number(counts['skipped'])} skipped."
+        f"{formatting.number(counts['present'])} already there, "
+        f"{formatting.number(counts['skipped'])} skipped."
     )
     if counts["failed"]:
-        said += f"\n{words.counted(counts['failed'], 'table')} could not be looked at."
+        said += f"\n{formatting.counted(counts['failed'], 'table')} could not be looked at."
     if counts["lifted"]:
-        lifted = words.counted(counts["lifted"], "table")
+        lifted = formatting.counted(counts["lifted"], "table")
         said += f"\n{lifted} deregistered by other clients: noted at the root, so listings see it."
     return said

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm
@@ -73,7 +73,7 @@ def describe(call: Call, name: MaybeName = None) -> None:
 
     identifier = identifiers.parse(name)
     answer = call.catalog.describe_namespace(DescribeNamespaceRequest(id=identifier))
-    fields = [Field("namespace"), Field("properties", words.value)]
+    fields = [Field("namespace"), Field("properties", formatting.value)]
     shown = identifiers.shown(identifier) or "(root)"
     call.out.record(fields, {"namespace": shown, "properties": answer.properties or {}})
 

@@ -19,7 +19,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from tiltyard.words import plain
+from tiltyard.formatting import plain
 
 Row = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 
@@ -49,7 +49,7 @@ def everything_about(call: Call, identifier: Sequence[str]) -> dict[str, Any]:
         "bytes": int(latest["metadata"]["total_files_size"]),
         "modified": modified.astimezone(UTC),
         "columns": [
-            {"column": each.name, "type": words.type_name(each.type), "null": each.nullable}
+            {"column": each.name, "type": formatting.type_name(each.type), "null": each.nullable}
             for each in schema.to_json(dataset.schema).fields
         ],
     }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call
 from tiltyard.cli.confirm import confirm
@@ -97,5 +97,5 @@ def _said(count: int, *, apply: bool) -> str:
     if not count:
         return "Nothing to mend."
     if apply:
-        return f"Mended {words.counted(count, 'thing')}."
-    return f"Would mend {words.counted(count, 'thing')}. Nothing was changed; --apply does it."
+        return f"Mended {formatting.counted(count, 'thing')}."
+    return f"Would mend {formatting.counted(count, 'thing')}. Nothing was changed; --apply does it."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import spark
 from tiltyard.cli.call import Call
 from tiltyard.cli.options import parse_pairs
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 SCANS = [
     Field("table"),
     Field("version", right=True),
-    Field("columns", lambda names: words.plain(", ".join(names)) or "-"),
+    Field("columns", lambda names: formatting.plain(", ".join(names)) or "-"),
     Field("filter"),
-    Field("limit", words.number, right=True),
+    Field("limit", formatting.number, right=True),
 ]
 
 
@@ -63,7 +63,7 @@ def sql(
         answer = answered(session, query=query, args=values, **properties).toArrow()
     names = _distinct(answer.column_names)
     call.out.rows(
-        [Field(name, words.value, title=shown) for name, shown in names.items()],
+        [Field(name, formatting.value, title=shown) for name, shown in names.items()],
         _rows(answer, list(names)),
     )
 

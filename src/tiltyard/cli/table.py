@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import files, identifiers, reading
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
@@ -76,14 +76,16 @@ def describe(call: Call, table: Name) -> None:
     fields = [
         Field("table"),
         Field("location"),
-        Field("declared_only", words.yes_or_no),
+        Field("declared_only", formatting.yes_or_no),
         Field("version"),
-        Field("rows", words.number),
-        Field("fragments", words.number),
-        Field("bytes", words.size),
-        Field("modified", words.age),
-        Field("properties", words.value),
-        Field("columns", inside=[Field("column"), Field("type"), Field("null", words.yes_or_no)]),
+        Field("rows", formatting.number),
+        Field("fragments", formatting.number),
+        Field("bytes", formatting.size),
+        Field("modified", formatting.age),
+        Field("properties", formatting.value),
+        Field(
+            "columns", inside=[Field("column"), Field("type"), Field("null", formatting.yes_or_no)]
+        ),
     ]
     call.out.record(fields, reading.everything_about(call, identifiers.parse(table)))
 
@@ -123,15 +125,15 @@ def versions(
     """List the versions of a table that can be read, newest first."""
     from lance_namespace import ListTableVersionsRequest
 
-    from tiltyard.world import moment
+    from tiltyard.clock import moment
 
     request = ListTableVersionsRequest(
         id=identifiers.parse(table), limit=limit, branch=branch, descending=True
     )
     fields = [
         Field("version"),
-        Field("committed", words.age),
-        Field("manifest_bytes", words.size, title="manifest size"),
+        Field("committed", formatting.age),
+        Field("manifest_bytes", formatting.size, title="manifest size"),
         Field("manifest"),
     ]
     call.out.rows(
@@ -153,7 +155,7 @@ def count(call: Call, table: Name) -> None:
     """Count the rows of a table."""
     identifier = identifiers.parse(table)
     rows = reading.count_rows(call, identifier)
-    fields = [Field("table"), Field("rows", words.number, right=True)]
+    fields = [Field("table"), Field("rows", formatting.number, right=True)]
     call.out.rows(fields, [{"table": identifiers.shown(identifier), "rows": rows}])
 
 
@@ -170,7 +172,7 @@ def head(
     For people, long texts and vectors are shortened; the other formats print them in full.
     """
     rows = reading.first_rows(call, identifiers.parse(table), limit)
-    call.out.rows([Field(each, words.value) for each in rows.schema.names], rows.to_pylist())
+    call.out.rows([Field(each, formatting.value) for each in rows.schema.names], rows.to_pylist())
 
 
 @verb(app, "create")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers, lives
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.confirm import confirm, confirm_all
@@ -29,9 +29,9 @@ app = typer.Typer(
 
 TABLE = Field("table")
 GENERATION = Field("generation")
-DROPPED = Field("dropped_at", words.age, title="dropped")
-EXPIRES = Field("expires_at", words.until, title="expires", none="never")
-SIZE = Field("bytes", words.size, right=True, title="size")
+DROPPED = Field("dropped_at", formatting.age, title="dropped")
+EXPIRES = Field("expires_at", formatting.until, title="expires", none="never")
+SIZE = Field("bytes", formatting.size, right=True, title="size")
 
 
 @verb(app, "list")
@@ -52,11 +52,11 @@ def list_(
         *([GENERATION] if _has_namesakes(found) else []),
         DROPPED,
         Field("dropped_by", title="by"),
-        Field("reason", words.value),
+        Field("reason", formatting.value),
         EXPIRES,
         *([SIZE] if with_bytes else []),
-        Field("held", words.yes_or_no),
-        Field("restorable", words.yes_or_no),
+        Field("held", formatting.yes_or_no),
+        Field("restorable", formatting.yes_or_no),
     ]
     _show(call, people, [Field(each) for each in _EXACT], rows)
 
@@ -78,7 +78,7 @@ def purge(
     if not plan.tables:
         call.out.summary("Nothing to purge.", RECEIPT, [])
         return
-    total = f"{words.counted(len(plan.tables), 'table')}, {words.size(plan.bytes)}"
+    total = f"{formatting.counted(len(plan.tables), 'table')}, {formatting.size(plan.bytes)}"
     if not apply:
         rows = [_row(each) | {"outcome": "planned"} for each in plan.tables]
         said = f"Would purge {total}. {NOT_DONE}"
@@ -151,20 +151,20 @@ def _apply(call: Call, plan: PurgePlan) -> list[Receipt]:
             freed += receipt.bytes
             rate = round(freed / max(time.monotonic() - begun, 0.001))
             if show is not None:
-                show(done, total, f"{words.size(rate)}/s")
+                show(done, total, f"{formatting.size(rate)}/s")
 
         return call.catalog.apply_purge(plan, progress)
 
 
 def _summary(receipts: Sequence[Receipt]) -> str:
     counts = Counter(each.outcome.value for each in receipts)
-    objects = words.counted(sum(each.objects for each in receipts), "object")
-    size = words.size(sum(each.bytes for each in receipts))
+    objects = formatting.counted(sum(each.objects for each in receipts), "object")
+    size = formatting.size(sum(each.bytes for each in receipts))
     if counts["planned"]:
-        return f"Would purge {words.counted(counts['planned'], 'table')}: {objects}, {size}."
-    said = [f"Purged {words.counted(counts['purged'], 'table')}: {objects}, {size}"]
+        return f"Would purge {formatting.counted(counts['planned'], 'table')}: {objects}, {size}."
+    said = [f"Purged {formatting.counted(counts['purged'], 'table')}: {objects}, {size}"]
     left = [each for each in ("skipped", "failed") if counts[each]]
-    return "; ".join(said + [f"{words.number(counts[each])} {each}" for each in left]) + "."
+    return "; ".join(said + [f"{formatting.number(counts[each])} {each}" for each in left]) + "."
 
 
 # -- rows
@@ -219,7 +219,7 @@ _RECEIPT_FOR_PEOPLE = [
     TABLE,
     GENERATION,
     Field("outcome"),
-    Field("objects", words.number, right=True),
+    Field("objects", formatting.number, right=True),
     SIZE,
 ]
 _WHY = Field("error", as_typed, title="why", none="")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.cli import identifiers
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import as_typed
@@ -55,10 +55,10 @@ def manage(
 
 def _summary(report: Sequence[ManagedTable], *, dry_run: bool) -> str:
     left = [each for each in report if each.reason is not None]
-    managed = words.counted(len(report) - len(left), "table")
-    added = words.counted(sum(each.added for each in report), "version")
+    managed = formatting.counted(len(report) - len(left), "table")
+    added = formatting.counted(sum(each.added for each in report), "version")
     said = f"Would manage {managed}" if dry_run else f"Managed {managed}"
-    return f"{said}, {added} new; {words.number(len(left))} left out."
+    return f"{said}, {added} new; {formatting.number(len(left))} left out."
 
 
 def snapshot(

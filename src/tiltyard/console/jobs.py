@@ -12,7 +12,7 @@ from typing import Any
 
 from lance_namespace import DescribeTableRequest
 
-from tiltyard import names, words
+from tiltyard import formatting, names
 from tiltyard.console.runs import Column, Progress, Result
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
@@ -47,15 +47,15 @@ class Job:
 
 
 _TABLE = Column("table", "Table")
-_WHY = Column("error", "Why not", words.plain)
+_WHY = Column("error", "Why not", formatting.plain)
 
 
 def _count(name: str, title: str) -> Column:
-    return Column(name, title, words.number, right=True)
+    return Column(name, title, formatting.number, right=True)
 
 
 def _size(name: str, title: str = "Size") -> Column:
-    return Column(name, title, words.size, right=True)
+    return Column(name, title, formatting.size, right=True)
 
 
 def _with_errors(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:
@@ -78,7 +78,8 @@ def _plan_optimize(catalog: DirectoryNamespace, choices: Choices, note: Progress
             rows.append(row)
             note(done, len(tables), row["table"])
     going = [row for row in rows if row["fragments"] > 1 or row["deleted"]]
-    said = f"{words.counted(len(going), 'table')} of {words.number(len(rows))} can be made faster."
+    counted = formatting.counted(len(going), "table")
+    said = f"{counted} of {formatting.number(len(rows))} can be made faster."
     columns = [
         _TABLE,
         _count("fragments", "Fragments"),
@@ -117,8 +118,10 @@ def _optimize(catalog: DirectoryNamespace, tables: Sequence[TableId], note: Prog
     ]
     done = [row for row in rows if row["committed"]]
     before, after = sum(r["files_before"] for r in done), sum(r["files_after"] for r in done)
-    said = f"Optimized {words.counted(len(done), 'table')}"
-    said += f": {words.number(before)} files became {words.number(after)}." if done else "."
+    said = f"Optimized {formatting.counted(len(done), 'table')}"
+    said += (
+        f": {formatting.number(before)} files became {formatting.number(after)}." if done else "."
+    )
     columns = [
         _TABLE,
         _count("files_before", "Files before"),
@@ -170,9 +173,9 @@ _CLEANED = [
 
 
 def _cleaned(rows: Sequence[dict[str, Any]]) -> str:
-    versions = words.counted(sum(row["versions_removed"] for row in rows), "version")
-    files = words.counted(sum(row["files_removed"] for row in rows), "file")
-    return f"{versions} and {files}, {words.size(sum(row['bytes_removed'] for row in rows))}"
+    versions = formatting.counted(sum(row["versions_removed"] for row in rows), "version")
+    files = formatting.counted(sum(row["files_removed"] for row in rows), "file")
+    return f"{versions} and {files}, {formatting.size(sum(row['bytes_removed'] for row in rows))}"
 
 
 # -- empty the trash
@@ -184,17 +187,16 @@ def _plan_purge(catalog: DirectoryNamespace, choices: Choices, note: Progress) -
     plan = PurgePlan(
         whole.made_at, tuple(each for each in whole.tables if each.id[: len(inside)] == inside)
     )
-    columns = [_TABLE, Column("reason", "Reason", words.value), _size("bytes")]
+    columns = [_TABLE, Column("reason", "Reason", formatting.value), _size("bytes")]
     rows = [
         {"table": names.dotted(each.id), "reason": each.reason or "", "bytes": each.bytes or 0}
         for each in plan.tables
     ]
     if not rows:
         return Result("Nothing in the trash has expired.", columns, rows)
-    said = f"{words.counted(len(rows), 'dropped table')}, {words.size(plan.bytes)}, would be "
-    return Result(
-        f"{said}deleted for good.", columns, rows, len(rows), lambda n: _purge(catalog, plan, n)
-    )
+    counted = formatting.counted(len(rows), "dropped table")
+    said = f"{counted}, {formatting.size(plan.bytes)}, would be deleted for good."
+    return Result(said, columns, rows, len(rows), lambda n: _purge(catalog, plan, n))
 
 
 def _purge(catalog: DirectoryNamespace, plan: PurgePlan, note: Progress) -> Result:
@@ -206,10 +208,12 @@ def _purge(catalog: DirectoryNamespace, plan: PurgePlan, note: Progress) -> Resu
         for each in receipts
     ]
     gone = [row for row in rows if row["outcome"] == "purged"]
-    size = words.size(sum(row["bytes"] for row in gone))
+    size = formatting.size(sum(row["bytes"] for row in gone))
     columns = [_TABLE, Column("outcome", "Outcome"), _count("objects", "Objects"), _size("bytes")]
     return Result(
-        f"Purged {words.counted(len(gone), 'table')}, {size}.", _with_errors(columns, rows), rows
+        f"Purged {formatting.counted(len(gone), 'table')}, {size}.",
+        _with_errors(columns, rows),
+        rows,
     )
 
 
@@ -225,10 +229,10 @@ def _plan_orphans(catalog: DirectoryNamespace, choices: Choices, note: Progress)
     rows = [_orphan(each) for each in found]
     if not found:
         return Result("No orphans older than seven days.", _ORPHAN, rows)
-    size = words.size(sum(each.bytes for each in removable))
-    said = f"{words.counted(len(removable), 'orphan')}, {size}, would go."
+    size = formatting.size(sum(each.bytes for each in removable))
+    said = f"{formatting.counted(len(removable), 'orphan')}, {size}, would go."
     left = len(found) - len(removable)
-    said += f" {words.counted(left, 'table')} without a name would stay." if left else ""
+    said += f" {formatting.counted(left, 'table')} without a name would stay." if left else ""
     return Result(
         said,
         _ORPHAN,
@@ -240,8 +244,8 @@ def _plan_orphans(catalog: DirectoryNamespace, choices: Choices, note: Progress)
 
 def _remove(catalog: DirectoryNamespace, found: Sequence[Orphan]) -> Result:
     gone = catalog.remove_orphans(found)
-    size = words.size(sum(each.bytes for each in gone))
-    said = f"Removed {words.counted(len(gone), 'orphan')}, {size}."
+    size = formatting.size(sum(each.bytes for each in gone))
+    said = f"Removed {formatting.counted(len(gone), 'orphan')}, {size}."
     return Result(said, _ORPHAN, [_orphan(each) for each in gone])
 
 

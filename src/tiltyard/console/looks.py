@@ -12,7 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tiltyard import __version__, names, words
+from tiltyard import __version__, formatting, names
 from tiltyard.console import charts
 
 STATIC = Path(__file__).parent / "static"
@@ -23,7 +23,7 @@ def when(moment: datetime | None, none: str = "never") -> Markup:
     if moment is None:
         return Markup("{}").format(none)
     past = moment <= datetime.now(UTC)
-    said = words.age(moment) if past else words.until(moment)
+    said = formatting.age(moment) if past else formatting.until(moment)
     return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
         moment.isoformat(timespec="seconds"),
         f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
@@ -59,12 +59,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        number=words.number,
-        counted=words.counted,
-        size=words.size,
-        cell=lambda value: "" if value is None else words.value(value),
+        number=formatting.number,
+        counted=formatting.counted,
+        size=formatting.size,
+        cell=lambda value: "" if value is None else formatting.value(value),
         dotted=names.dotted,
-        plain=words.plain,
+        plain=formatting.plain,
         when=when,
         due=due,
     )

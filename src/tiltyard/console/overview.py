@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.responses import Response
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.console import charts
 from tiltyard.console.background import Background
 from tiltyard.console.figures import Figures, count
@@ -40,7 +40,7 @@ class Overview:
             shares=_shares(figures),
             days=charts.columns(
                 [(each, _day(now, place, each)) for place, each in enumerate(by_day)],
-                f"{words.counted(sum(by_day), 'dropped table')} expire in the next 14 days.",
+                f"{formatting.counted(sum(by_day), 'dropped table')} expire in the next 14 days.",
             ),
         )
 
@@ -56,11 +56,11 @@ def _shares(figures: Figures) -> str:
         ("trash", figures.trash_bytes),
         ("orphan", figures.orphan_bytes),
     ]
-    told = ", ".join(f"{words.size(value)} {kind}" for kind, value in parts)
+    told = ", ".join(f"{formatting.size(value)} {kind}" for kind, value in parts)
     return charts.shares(parts, f"Bytes: {told}")
 
 
 def _day(now: datetime, place: int, count: int) -> str:
     day = now.date() + timedelta(days=place)
     shown = "today" if place == 0 else f"{day:%d %B}"
-    return f"{shown}: {words.counted(count, 'table')}"
+    return f"{shown}: {formatting.counted(count, 'table')}"

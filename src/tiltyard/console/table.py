@@ -11,7 +11,7 @@ import lance_namespace as api
 import pyarrow as pa
 from starlette.responses import Response
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.console import charts
 from tiltyard.console.visit import Visit
 from tiltyard.errors import TiltyardError
@@ -64,7 +64,7 @@ async def show(visit: Visit) -> Response:
     view = await visit.ask(_view, visit.catalog, identifier)
     timeline = charts.timeline(
         [(each.created_at, each.rows, _of_version(each)) for each in view.history],
-        f"Rows over {words.counted(len(view.history), 'version')}",
+        f"Rows over {formatting.counted(len(view.history), 'version')}",
     )
     return visit.show(
         "table.html",
@@ -78,7 +78,7 @@ async def show(visit: Visit) -> Response:
 
 def _of_version(version: Version) -> str:
     when: datetime = version.created_at
-    rows = words.counted(version.rows, "row")
+    rows = formatting.counted(version.rows, "row")
     return f"Version {version.version}: {rows}, {when:%Y-%m-%d %H:%M} UTC"
 
 
@@ -116,7 +116,7 @@ def _inside(catalog: DirectoryNamespace, identifier: list[str]) -> dict[str, Any
     rows = dataset.to_table(limit=FIRST_ROWS, columns=_readable(dataset.schema))
     return {
         "columns": [
-            (each.name, words.type_name(each.type), each.nullable)
+            (each.name, formatting.type_name(each.type), each.nullable)
             for each in (detail.var_schema.fields if detail.var_schema else ())
         ],
         "history": catalog.table_history(identifier),

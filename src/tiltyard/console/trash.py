@@ -8,7 +8,7 @@ from functools import partial
 from lance_namespace import DropTableRequest
 from starlette.responses import Response
 
-from tiltyard import names, words
+from tiltyard import formatting, names
 from tiltyard.console.visit import Visit
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
 from tiltyard.lifecycle.purge import Outcome
@@ -80,8 +80,8 @@ async def purge(visit: Visit) -> Response:
     receipt = await visit.ask(visit.catalog.purge_table, identifier, generation=_generation(visit))
     if receipt.outcome is not Outcome.PURGED:
         raise InvalidTableStateError(f"table {visit.target} was not purged: {receipt.error}")
-    objects = words.counted(receipt.objects, "object")
-    return visit.go("trash", f"Purged {visit.target}: {objects}, {words.size(receipt.bytes)}.")
+    objects = formatting.counted(receipt.objects, "object")
+    return visit.go("trash", f"Purged {visit.target}: {objects}, {formatting.size(receipt.bytes)}.")
 
 
 def _left(now: datetime, dropped: Trashed) -> float:

@@ -1,8 +1,8 @@
 """Creating a table, or replacing what it holds, wherever it lies.
 
 Data files come first, under names that only we can have made. At a V1 location the marker and one
-strict commit then decide (`revival`); in a directory of its own the row does. The loser of a race
-removes its own files and nothing else.
+strict commit then decide (`recreation`); in a directory of its own the row does. The loser of a
+race removes its own files and nothing else.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiltyard import names
-from tiltyard.catalog.base import Catalog, CreateMode, Site, Table, already_exists
+from tiltyard.catalog.base import Catalog, CreateMode, CreateTarget, Table, already_exists
 from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     NamespaceAlreadyExistsError,
@@ -22,11 +23,10 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.files import Files
 from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.revival import Revival, Seen
+from tiltyard.lifecycle.recreation import Recreation, Seen
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry, Store
-from tiltyard.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class Creation:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         files: Files,
-        revival: Revival,
+        recreation: Recreation,
         markers: Markers,
         retry: Retry,
     ) -> None:
         self._markers = markers
         self._store = store
-        self._world = world
+        self._clock = clock
         self._catalog = catalog
         self._files = files
-        self._revival = revival
+        self._recreation = recreation
         self._retry = retry
 
     def create(
@@ -63,38 +63,40 @@ class Creation:
     ) -> Created:
         """One to three requests to look, then what the data needs, its commit, and the row's."""
         self._store.require_conditions()
-        site = self._catalog.site(table, properties)
-        if site.exists and not self._catalog.is_only_declared(site.table):
-            return self._create_again(site.table, rows, mode)
+        target = self._catalog.create_target(table, properties)
+        if target.exists and not self._catalog.is_only_declared(target.table):
+            return self._create_again(target.table, rows, mode)
         try:
-            return self.create_at(site, rows)
+            return self.create_at(target, rows)
         except TableAlreadyExistsError:
-            winner = self._catalog.occupant(table)
+            winner = self._catalog.holder(table)
             if mode is CreateMode.CREATE or winner is None:
                 raise
             return self._create_again(winner, rows, mode)
 
-    def create_at(self, site: Site, rows: Any, seen: Seen | None = None) -> Created:
+    def create_at(self, target: CreateTarget, rows: Any, seen: Seen | None = None) -> Created:
         """Write the first version where it was to go, if what was `seen` there is as it was.
 
         TableAlreadyExistsError if another was first.
         """
-        version = self._first_version(site.table, rows, seen)
-        if not site.exists:
-            self._publish(site.table)
-        elif not names.is_marked(site.table.id, site.table.location):  # else the marker has said so
-            self._must_still_be(site.table)
-        return Created(replace(site.table, only_declared=False), version)
+        version = self._first_version(target.table, rows, seen)
+        if not target.exists:
+            self._publish(target.table)
+        elif not names.is_marked(
+            target.table.id, target.table.location
+        ):  # else the marker has said so
+            self._must_still_be(target.table)
+        return Created(replace(target.table, only_declared=False), version)
 
     def _first_version(self, table: Table, rows: Any, seen: Seen | None) -> int:
         if names.is_marked(table.id, table.location):
-            return self._revival.create(table.id[0], rows, seen)
+            return self._recreation.create(table.id[0], rows, seen)
         try:
             staged = self._files.stage(table.location, rows, 0)
         except LostRaceError as lost:
             raise already_exists(table.id) from lost
         try:
-            return self._files.commit(staged, self._world.token(12))
+            return self._files.commit(staged, self._clock.token(12))
         except LostRaceError as lost:
             self._files.discard(staged)
             raise already_exists(table.id) from lost
@@ -144,7 +146,7 @@ class Creation:
         except (NotThere, LostRaceError):  # the version went, or came, while we looked
             return None
         try:
-            return self._files.commit(staged, self._world.token(12))
+            return self._files.commit(staged, self._clock.token(12))
         except LostRaceError:
             self._files.discard(staged)  # and write again: names on a list must not come back
             return None

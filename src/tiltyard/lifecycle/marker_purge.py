@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import KeptManifest, Marker, State
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
     TableNotFoundError,
 )
 from tiltyard.lifecycle.markers import not_there, persistently
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.store import Entry, NotThere, Progress, Store
-from tiltyard.world import World
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Claim:
 class MarkerPurge:
     """Purges root tables at `<name>.lance`."""
 
-    def __init__(self, store: Store, world: World, revival: Revival) -> None:
+    def __init__(self, store: Store, clock: Clock, recreation: Recreation) -> None:
         self._store = store
-        self._world = world
-        self._revival = revival
+        self._clock = clock
+        self._recreation = recreation
 
     def claim(self, name: str, generation: str | None = None) -> Claim:
         """List what a dropped table has, then take it: from here on there is no way back.
@@ -49,7 +49,7 @@ class MarkerPurge:
         return persistently(lambda: self._claim(name, generation))
 
     def _claim(self, name: str, generation: str | None) -> Claim:
-        present = self._revival.settled(name)
+        present = self._recreation.settled(name)
         if present.state not in (State.DELETED, State.PURGING):
             raise not_there(name, present)
         if generation not in (None, present.generation):
@@ -62,7 +62,7 @@ class MarkerPurge:
         kept = self._last_manifest(present, entries)
         floor = max(present.floor, present.version_at_drop or 0, kept.version if kept else 0)
         following = replace(present, state=State.PURGING, floor=floor, last_manifest=kept)
-        claimed = marker.swap(self._store, name, present, following, self._world)
+        claimed = marker.swap(self._store, name, present, following, self._clock)
         return Claim(
             name, claimed, tuple(_versions_last(entries)), sum(each.size for each in entries)
         )
@@ -87,9 +87,9 @@ class MarkerPurge:
 
     def finish(self, claim: Claim) -> bool:
         """Note that nothing is left. False if another took the purge over: it does this."""
-        following = replace(claim.marker, state=State.PURGED, purged_at_ms=self._world.now_ms())
+        following = replace(claim.marker, state=State.PURGED, purged_at_ms=self._clock.now_ms())
         with suppress(ConcurrentModificationError):
-            marker.swap(self._store, claim.name, claim.marker, following, self._world)
+            marker.swap(self._store, claim.name, claim.marker, following, self._clock)
             return True
         return False
 

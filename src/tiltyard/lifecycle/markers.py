@@ -5,7 +5,7 @@
     deleted, purged ── create ──▶ reviving ──▶ live
     absent, live ── deregister ──▶ deregistered ── register ──▶ live
 
-Creating is in `revival`, purging in `marker_purge`, renaming in `moves`; the loser of a swap has
+Creating is in `recreation`, purging in `marker_purge`, renaming in `moves`; the loser of a swap has
 changed nothing.
 """
 
@@ -18,6 +18,7 @@ from typing import TypeVar
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -25,10 +26,9 @@ from tiltyard.errors import (
     TableNotFoundError,
 )
 from tiltyard.lifecycle.peers import hide_from_peers, show_to_peers
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.store import Store
-from tiltyard.world import World
 
 T = TypeVar("T")
 
@@ -39,10 +39,10 @@ TRIES = 4
 class Markers:
     """Changes the lives of root tables at `<name>.lance`."""
 
-    def __init__(self, store: Store, world: World, revival: Revival) -> None:
+    def __init__(self, store: Store, clock: Clock, recreation: Recreation) -> None:
         self._store = store
-        self._world = world
-        self._revival = revival
+        self._clock = clock
+        self._recreation = recreation
 
     # -- drop and undrop
 
@@ -61,23 +61,23 @@ class Markers:
             replace(
                 present.forgotten(),
                 state=State.DELETED,
-                generation=self._world.generation(),
+                generation=self._clock.generation(),
                 location=names.table_directory(name),
-                deleted_at_ms=self._world.now_ms(),
+                deleted_at_ms=self._clock.now_ms(),
                 ttl_ms=terms.ttl_ms,
                 version_at_drop=version,
                 reason=terms.reason,
                 dropped_by=terms.by,
                 properties=properties,
             ),
-            self._world,
+            self._clock,
         )
         hide_from_peers(self._store, name, deleted)
         return deleted
 
     def droppable(self, name: str) -> tuple[Marker, int | None]:
         """The marker of a table that can be dropped and its latest version, or why it can't."""
-        present = self._revival.settled(name)
+        present = self._recreation.settled(name)
         location = names.table_directory(name)
         newest = version_files.latest(self._store, location)
         if present.state not in (State.LIVE, State.DEREGISTERED):
@@ -99,12 +99,12 @@ class Markers:
     def _undrop(self, name: str, generation: str | None, keep_newer: bool) -> Marker:
         present = self.restorable(name, generation, keep_newer)
         show_to_peers(self._store, name)
-        marker.swap(self._store, name, present, present.forgotten(), self._world)
+        marker.swap(self._store, name, present, present.forgotten(), self._clock)
         return present
 
     def restorable(self, name: str, generation: str | None, keep_newer: bool) -> Marker:
         """The marker of a table that can be brought back, or why it can't."""
-        present = self._revival.settled(name)
+        present = self._recreation.settled(name)
         if present.state is not State.DELETED:
             raise not_there(name, present)
         if generation is not None and generation != present.generation:
@@ -123,7 +123,7 @@ class Markers:
             and newest.version > at_drop
             and tells_version
             and not keep_newer
-            and not self._revival.is_only_fenced(name, at_drop, newest.version)
+            and not self._recreation.is_only_fenced(name, at_drop, newest.version)
         ):
             raise InvalidTableStateError(
                 f"table '{name}' was written to after it was dropped: it is at version "
@@ -138,11 +138,11 @@ class Markers:
         """Keep a dropped table from being purged, or let it go again."""
 
         def change() -> Marker:
-            present = self._revival.settled(name)
+            present = self._recreation.settled(name)
             if present.state is not State.DELETED or generation not in (None, present.generation):
                 raise not_there(name, present)
             following = replace(present, hold=held)
-            return marker.swap(self._store, name, present, following, self._world)
+            return marker.swap(self._store, name, present, following, self._clock)
 
         return persistently(change)
 
@@ -150,12 +150,12 @@ class Markers:
         """Keep a table from being dropped, or allow it again."""
 
         def change() -> None:
-            present = self._revival.settled(name)
+            present = self._recreation.settled(name)
             if present.hides or self._is_empty(names.table_directory(name)):
                 raise not_there(name, present)
             if present.protected != protected:
                 following = replace(present.forgotten(), protected=protected)
-                marker.swap(self._store, name, present, following, self._world)
+                marker.swap(self._store, name, present, following, self._clock)
 
         persistently(change)
 
@@ -165,16 +165,16 @@ class Markers:
         """Hide a table without a time limit; it can't be purged."""
 
         def change() -> Marker:
-            present = self._revival.settled(name)
+            present = self._recreation.settled(name)
             if present.hides or self._is_empty(names.table_directory(name)):
                 raise not_there(name, present)
             following = replace(
                 present.forgotten(),
                 state=State.DEREGISTERED,
-                generation=self._world.generation(),
+                generation=self._clock.generation(),
                 properties=properties,
             )
-            hidden = marker.swap(self._store, name, present, following, self._world)
+            hidden = marker.swap(self._store, name, present, following, self._clock)
             hide_from_peers(self._store, name, hidden)
             return hidden
 
@@ -186,7 +186,7 @@ class Markers:
             raise not_there(name, present)
         show_to_peers(self._store, name)
         if present.hides:
-            marker.swap(self._store, name, present, present.forgotten(), self._world)
+            marker.swap(self._store, name, present, present.forgotten(), self._clock)
 
     def reserve(self, name: str, owner: str) -> None:
         """Keep a root name for a table that lies elsewhere: no create may use its directory.
@@ -195,7 +195,7 @@ class Markers:
         """
 
         def change() -> None:
-            present = self._revival.settled(name)
+            present = self._recreation.settled(name)
             if present.state is State.MOVED:
                 return
             if not self._is_gone(name, present):
@@ -204,10 +204,10 @@ class Markers:
             following = replace(
                 present.forgotten(),
                 state=State.MOVED,
-                generation=self._world.generation(),
+                generation=self._clock.generation(),
                 moved_to=owner,
             )
-            marker.swap(self._store, name, present, following, self._world)
+            marker.swap(self._store, name, present, following, self._clock)
 
         persistently(change)
 

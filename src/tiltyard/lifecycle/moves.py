@@ -19,26 +19,26 @@ from dataclasses import replace
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.directory import Spot
+from tiltyard.catalog.directory import DirectoryState
 from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.draft import Draft, Edit
 from tiltyard.catalog.manifest.rows import MOVED, PROTECTED, Row
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.lifecycle.markers import persistently
 from tiltyard.lifecycle.peers import hide_from_peers, show_to_peers
 from tiltyard.names import TableId
 from tiltyard.store import Store
-from tiltyard.world import World
 
 
 class Moves:
     """Hands directories over to rows, and takes them back."""
 
-    def __init__(self, store: Store, world: World, manifest: ManifestCatalog) -> None:
+    def __init__(self, store: Store, clock: Clock, manifest: ManifestCatalog) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._manifest = manifest
 
     # -- away
@@ -66,10 +66,10 @@ class Moves:
         following = replace(
             present.forgotten(),
             state=State.MOVED,
-            generation=self._world.generation(),
+            generation=self._clock.generation(),
             moved_to=names.object_id(target),
         )
-        moved = marker.swap(self._store, name, present, following, self._world)
+        moved = marker.swap(self._store, name, present, following, self._clock)
         hide_from_peers(self._store, name, moved)
         return moved
 
@@ -78,7 +78,7 @@ class Moves:
         with suppress(ConcurrentModificationError):
             if not former.hides:
                 show_to_peers(self._store, name)
-            marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._world)
+            marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._clock)
 
     def _arrive(self, name: str, row: Row) -> bool:
         """Make a move final, its row being there; False if it was undone before."""
@@ -87,24 +87,24 @@ class Moves:
             present = marker.read(self._store, name)
             if present.handed_to(row) and not present.arrived:
                 following = replace(present, arrived=True)
-                marker.swap(self._store, name, present, following, self._world, fresh=False)
+                marker.swap(self._store, name, present, following, self._clock, fresh=False)
             return present.handed_to(row)
 
         return persistently(change)
 
     # -- while it is away
 
-    def owner(self, spot: Spot) -> Row | None:
+    def owner(self, state: DirectoryState) -> Row | None:
         """The row that a directory was handed to, live or in the trash.
 
         The marker was read before the rows are. So if there is none, and the marker does not change
         until it is swapped, there is none then: a row comes before its arrival, or counts for
         nothing after the swap.
         """
-        if spot.marker.state is not State.MOVED:
+        if state.marker.state is not State.MOVED:
             return None
-        rows = self._manifest.read().rows_at(names.table_directory(spot.name))
-        return next((row for row in rows if spot.marker.handed_to(row)), None)
+        rows = self._manifest.read().rows_at(names.table_directory(state.name))
+        return next((row for row in rows if state.marker.handed_to(row)), None)
 
     def guarded(self, table: Table, edit: Edit) -> Edit:
         """An edit of a table's row. Of a renamed table it only takes effect once that is final."""
@@ -147,7 +147,7 @@ class Moves:
             if present.handed_to(row):
                 show_to_peers(self._store, name)
                 following = replace(present.forgotten(), protected=PROTECTED in row.metadata)
-                marker.swap(self._store, name, present, following, self._world)
+                marker.swap(self._store, name, present, following, self._clock)
 
         persistently(change)
         self._manifest.submit(edits.as_index(row))
@@ -171,11 +171,11 @@ class Moves:
             following = replace(
                 present.forgotten(),
                 state=State.MOVED,
-                generation=self._world.generation(),
+                generation=self._clock.generation(),
                 moved_to=name,
                 buried=trashed.object_id,
             )
-            marker.swap(self._store, name, present, following, self._world)
+            marker.swap(self._store, name, present, following, self._clock)
             return True
 
         return persistently(change)

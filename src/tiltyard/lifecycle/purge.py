@@ -14,15 +14,15 @@ from enum import StrEnum
 
 from tiltyard import names
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.clock import Clock, moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError, TiltyardError
 from tiltyard.lifecycle import rows
-from tiltyard.lifecycle.bin import Bin
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.names import TableId
 from tiltyard.store import Progress, Store
-from tiltyard.world import World, moment
 
 RECEIPTS = "purge"
 
@@ -92,15 +92,15 @@ class Purge:
     def __init__(
         self,
         store: Store,
-        world: World,
-        trash: Bin,
+        clock: Clock,
+        trash: TrashReader,
         markers: MarkerPurge,
         manifest: ManifestCatalog | None,
         moves: Moves | None,
         actor: str,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._trash = trash
         self._markers = markers
         self._manifest = manifest
@@ -109,7 +109,7 @@ class Purge:
 
     def purgable(self, deleted_before: datetime | None = None) -> list[Trashed]:
         """What may go now: not held, and its time has run out or it was dropped before a cutoff."""
-        now = moment(self._world.now_ms())
+        now = moment(self._clock.now_ms())
         return [each for each in self._trash.everything() if each.is_purgable(now, deleted_before)]
 
     def plan(
@@ -120,7 +120,7 @@ class Purge:
         with_bytes: bool = True,
     ) -> PurgePlan:
         """What would be deleted: everything whose time has come, or exactly the given tables."""
-        now = moment(self._world.now_ms())
+        now = moment(self._clock.now_ms())
         listed = self._trash.everything(with_bytes=with_bytes)
         if tables is None:
             chosen = [each for each in listed if each.is_purgable(now, deleted_before)]
@@ -228,7 +228,7 @@ class Purge:
             outcome,
             objects,
             size,
-            moment(self._world.now_ms()),
+            moment(self._clock.now_ms()),
             self._actor,
             error,
         )
@@ -246,11 +246,11 @@ class Purge:
         return [self.planned(each, 0, each.bytes or 0) for each in plan.tables]
 
 
-def write_receipts(store: Store, world: World, receipts: Sequence[Receipt]) -> str | None:
+def write_receipts(store: Store, clock: Clock, receipts: Sequence[Receipt]) -> str | None:
     """Keep receipts as a file of JSON lines, and return its key; no file for none. One request."""
     if not receipts:
         return None
-    key = f"{names.AUDIT}/{RECEIPTS}-{world.generation()}.jsonl"
+    key = f"{names.AUDIT}/{RECEIPTS}-{clock.generation()}.jsonl"
     store.put(key, "".join(f"{json.dumps(_as_json(each))}\n" for each in receipts).encode())
     return key
 

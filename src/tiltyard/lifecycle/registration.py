@@ -13,7 +13,7 @@ from tiltyard import names
 from tiltyard.catalog.base import Catalog, RegisterMode, Table, already_exists, no_such_table
 from tiltyard.catalog.directory import (
     DirectoryCatalog,
-    Spot,
+    DirectoryState,
     no_namespaces,
     no_properties,
     why_hidden,
@@ -88,30 +88,30 @@ class Registrar:
     def register_all(self, requests: Sequence[Registration]) -> list[Table]:
         """Give names to Lance tables inside the root; all rows in one commit, or none."""
         snapshot = EMPTY if self._manifest is None else self._manifest.read()
-        spots: list[Spot | None] = []
+        states: list[DirectoryState | None] = []
         for each in requests:
             if self._manifest is None:
                 no_properties(each.properties)
             check_properties(each.properties)
             is_directory = names.table_name(each.location) is not None or self._manifest is None
-            spots.append(self._check_directory(each, snapshot) if is_directory else None)
+            states.append(self._check_directory(each, snapshot) if is_directory else None)
             if not is_directory:
                 self._check_location(each)
-        shown = [spot.name for spot in spots if spot is not None]
-        placed = [self._placed(*each) for each in zip(requests, spots, strict=True)]
+        shown = [state.name for state in states if state is not None]
+        placed = [self._placed(*each) for each in zip(requests, states, strict=True)]
         commit = edits.all_of(
-            [_inserting(*each) for each in zip(requests, placed, spots, strict=True)]
+            [_inserting(*each) for each in zip(requests, placed, states, strict=True)]
         )
         if self._manifest is not None:
             snapshot = self._manifest.without_left_over(snapshot, shown)
             commit(Draft(snapshot))  # what would be refused has to be before anything is shown
         self._store.require_conditions()
-        for spot in spots:
-            if spot is not None:
-                self._markers.register(spot.name, spot.marker)
+        for state in states:
+            if state is not None:
+                self._markers.register(state.name, state.marker)
         if self._manifest is not None:
-            for table, spot in zip(placed, spots, strict=True):
-                if spot is None:
+            for table, state in zip(placed, states, strict=True):
+                if state is None:
                     self.keep_root_name(table.id)
             self._submit(self._manifest, commit, shown)
         return placed
@@ -135,10 +135,10 @@ class Registrar:
             raise InvalidInputError(f"'{location}' lies inside the directory of a table")
         if names.VERSIONS_DIRECTORY not in self._store.list(location).directories:
             raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-        if wanted.mode is RegisterMode.CREATE and self._catalog.occupant(wanted.table):
+        if wanted.mode is RegisterMode.CREATE and self._catalog.holder(wanted.table):
             raise already_exists(wanted.table)
 
-    def _check_directory(self, wanted: Registration, snapshot: Snapshot) -> Spot:
+    def _check_directory(self, wanted: Registration, snapshot: Snapshot) -> DirectoryState:
         """A V1 location is a name, so it can be shown again under that name only."""
         table, location = wanted.table, wanted.location
         if len(table) > 1 and self._manifest is None:
@@ -149,37 +149,37 @@ class Registrar:
                 hint="a directory '<name>.lance' belongs to the root table of that name; "
                 "register it there, and rename it",
             )
-        spot = self._directory.look(table)
-        if spot.is_empty:
+        state = self._directory.look(table)
+        if state.is_empty:
             raise InvalidInputError(f"there is no Lance table at '{location}' to register")
-        if spot.marker.state is State.MOVED:
-            self._must_be_ownerless(spot)
+        if state.marker.state is State.MOVED:
+            self._must_be_ownerless(state)
         if wanted.mode is RegisterMode.CREATE:
             row = snapshot.get(table[0])
             is_listed = row is not None or self._lists_directories
-            if (spot.is_visible and is_listed) or (row is not None and row.location != location):
+            if (state.is_visible and is_listed) or (row is not None and row.location != location):
                 raise already_exists(table)
-        if self._manifest is None and spot.marker.properties:
+        if self._manifest is None and state.marker.properties:
             raise UnsupportedOperationError(
                 f"table {names.display(table)} has properties, which directory mode would lose",
                 hint="register it with manifest_enabled=true",
             )
-        return spot
+        return state
 
-    def _must_be_ownerless(self, spot: Spot) -> None:
+    def _must_be_ownerless(self, state: DirectoryState) -> None:
         """Whether a table that was renamed is still there under that name, its row can tell."""
-        owner = self._away().owner(spot)
-        if owner is not None and owner.id == (spot.name,):
+        owner = self._away().owner(state)
+        if owner is not None and owner.id == (state.name,):
             self._away().settle(as_table(owner))
             raise already_exists(owner.id)
         if owner is not None:
-            location = names.table_directory(spot.name)
+            location = names.table_directory(state.name)
             raise InvalidInputError(f"'{location}' belongs to {names.display(owner.id)} now")
 
-    def _placed(self, wanted: Registration, spot: Spot | None) -> Table:
+    def _placed(self, wanted: Registration, state: DirectoryState | None) -> Table:
         kept = dict(wanted.properties) if self._manifest else None
-        if spot is not None:
-            return replace(spot.as_table(), properties=kept)
+        if state is not None:
+            return replace(state.as_table(), properties=kept)
         return Table(wanted.table, wanted.location, only_declared=False, properties=kept)
 
     def keep_root_name(self, table: TableId) -> None:
@@ -196,17 +196,17 @@ class Registrar:
         found = self._catalog.find(table)
         if table != target and names.is_marked(target, found.location):
             return self._away().come_home(found, target)
-        if self._catalog.occupant(target) is not None:
+        if self._catalog.holder(target) is not None:
             raise already_exists(target)
         if not names.is_marked(table, found.location):
             self.keep_root_name(target)
             renaming = edits.rename_table(table, target, found.location)
             return as_table(manifest.submit(self.guarded(found, renaming)).answer)
         self.settle(found)
-        spot = self._directory.look(table)
-        if not spot.is_visible:
-            raise no_such_table(table, hint=why_hidden(spot))
-        return self.hand_over(spot.marker, found, target)
+        state = self._directory.look(table)
+        if not state.is_visible:
+            raise no_such_table(table, hint=why_hidden(state))
+        return self.hand_over(state.marker, found, target)
 
     def hand_over(self, present: Marker, found: Table, target: TableId) -> Table:
         """Give a table at its V1 location to another name."""
@@ -239,8 +239,8 @@ class Registrar:
         return self._manifest
 
 
-def _inserting(wanted: Registration, placed: Table, spot: Spot | None) -> Edit:
+def _inserting(wanted: Registration, placed: Table, state: DirectoryState | None) -> Edit:
     row = as_row(placed)
     if wanted.mode is RegisterMode.OVERWRITE:
         return edits.replace_table(row)
-    return edits.add_table(row) if spot is None else edits.index_table(row)
+    return edits.add_table(row) if state is None else edits.index_table(row)

@@ -30,6 +30,7 @@ from tiltyard.catalog.manifest.rows import (
     Row,
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.clock import expiry, moment
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -38,7 +39,6 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.trash import DropTerms, Trashed
 from tiltyard.names import TableId
-from tiltyard.world import expiry, moment
 
 
 def trash_id(table: TableId, generation: str) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from tiltyard.names import TableId
 
 
-class Life(StrEnum):
+class TableState(StrEnum):
     """What a name stands for. A purged table is not found, like one that never was."""
 
     EXISTS = "exists"
@@ -22,7 +22,7 @@ class Life(StrEnum):
 class TableStatus:
     """What became of a table."""
 
-    state: Life
+    state: TableState
     deleted_at: datetime | None = None
     expires_at: datetime | None = None
     generation: str | None = None

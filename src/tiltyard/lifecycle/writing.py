@@ -15,19 +15,19 @@ from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog import marker
-from tiltyard.catalog.base import Catalog, Site, Table, already_exists
+from tiltyard.catalog.base import Catalog, CreateTarget, Table, already_exists
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     TableAlreadyExistsError,
 )
 from tiltyard.lifecycle.creation import Created, Creation
 from tiltyard.lifecycle.files import Files
-from tiltyard.lifecycle.revival import Revival, Seen
+from tiltyard.lifecycle.recreation import Recreation, Seen
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Store, Tag
-from tiltyard.world import World
 
 AGAIN = "write it again"
 
@@ -89,17 +89,17 @@ class Writing:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         files: Files,
-        revival: Revival,
+        recreation: Recreation,
         creation: Creation,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._catalog = catalog
         self._files = files
-        self._revival = revival
+        self._recreation = recreation
         self._creation = creation
 
     def begin(self, table: TableId, mode: WriteMode, properties: Mapping[str, str]) -> PendingWrite:
@@ -109,19 +109,19 @@ class Writing:
         written, so that whoever claims what is there has changed the marker since.
         """
         self._store.require_conditions()
-        site = self._catalog.site(table, properties)
+        target = self._catalog.create_target(table, properties)
         tag = None
-        if names.is_marked(table, site.table.location):
-            present = self._revival.settled(table[0])
-            _must_fit(site, present)
+        if names.is_marked(table, target.table.location):
+            present = self._recreation.settled(table[0])
+            _must_fit(target, present)
             tag = present.tag
-        newest = self._catalog.latest(site.table)
+        newest = self._catalog.latest(target.table)
         base = newest.version if newest else 0
-        version = base if site.exists else 0
+        version = base if target.exists else 0
         if version and mode is WriteMode.CREATE:
             raise already_exists(table)
         return PendingWrite(
-            site.table, site.exists, mode, version, base, tag, self._world.token(32)
+            target.table, target.exists, mode, version, base, tag, self._clock.token(32)
         )
 
     def finish(
@@ -157,7 +157,7 @@ class Writing:
                 pending.table.location,
                 rewrite,
                 pending.read_version,
-                self._world.token(marker.NONCE_DIGITS),
+                self._clock.token(marker.NONCE_DIGITS),
             )
         except (NotThere, LostRaceError) as lost:
             raise self._changed(pending) from lost
@@ -165,13 +165,13 @@ class Writing:
         return Created(pending.table, version)
 
     def _create(self, pending: PendingWrite, rows: Any) -> Created:
-        site = Site(pending.table, pending.exists)
+        target = CreateTarget(pending.table, pending.exists)
         try:
-            return self._creation.create_at(site, rows, Seen(pending.tag))
+            return self._creation.create_at(target, rows, Seen(pending.tag))
         except TableAlreadyExistsError as lost:
             if pending.mode is WriteMode.CREATE:
                 raise
-            winner = self._catalog.occupant(pending.id)
+            winner = self._catalog.holder(pending.id)
             if pending.mode is WriteMode.EXIST_OK and winner is not None:
                 newest = self._catalog.latest(winner)
                 return Created(winner, newest.version if newest else 0)
@@ -186,7 +186,7 @@ class Writing:
         except NotThere as gone:
             raise self._changed(pending) from gone
         try:
-            return self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
+            return self._files.commit(staged, self._clock.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
             if expected_version is None:
                 self._files.discard(staged)
@@ -198,7 +198,7 @@ class Writing:
                 pending.table.location,
                 rows,
                 pending.read_version,
-                self._world.token(marker.NONCE_DIGITS),
+                self._clock.token(marker.NONCE_DIGITS),
                 expected_version,
             )
         except (NotThere, LostRaceError) as lost:
@@ -220,11 +220,11 @@ class Writing:
         )
 
 
-def _must_fit(site: Site, present: Marker) -> None:
-    """The marker is still as it was when the site was chosen."""
+def _must_fit(target: CreateTarget, present: Marker) -> None:
+    """The marker is still as it was when the target was chosen."""
     free = (State.LIVE, State.DELETED, State.PURGED)
-    if present.state not in ((State.LIVE,) if site.exists else free):
-        raise _replaced(site.table.id)
+    if present.state not in ((State.LIVE,) if target.exists else free):
+        raise _replaced(target.table.id)
 
 
 def _replaced(table: TableId) -> ConcurrentModificationError:

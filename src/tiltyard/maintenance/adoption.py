@@ -17,23 +17,23 @@ from tiltyard.catalog.manifest.rows import (
     VERSION,
     Row,
 )
+from tiltyard.clock import Clock
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.rows import trash_id
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.names import TableId
 from tiltyard.store import Store
-from tiltyard.world import World
 
 
 class Adoption:
     """Adopts directories of one catalog into its trash."""
 
     def __init__(
-        self, store: Store, world: World, markers: Markers, manifest: ManifestCatalog | None
+        self, store: Store, clock: Clock, markers: Markers, manifest: ManifestCatalog | None
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._markers = markers
         self._manifest = manifest
 
@@ -57,7 +57,7 @@ class Adoption:
         owners = names.natural_owners(directory)
         table = names.split_object_id(owners[-1] if owners else directory)
         row: Row = self._manifest.submit(
-            _into_trash(table, directory, self._world, terms, newest.version)
+            _into_trash(table, directory, self._clock, terms, newest.version)
         ).answer
         return row.id[2:]
 
@@ -67,17 +67,17 @@ class Adoption:
 
 
 def _into_trash(
-    table: TableId, location: str, world: World, terms: DropTerms, version: int
+    table: TableId, location: str, clock: Clock, terms: DropTerms, version: int
 ) -> Edit:
     about = {
         STATE: DELETED,
-        DELETED_AT: str(world.now_ms()),
+        DELETED_AT: str(clock.now_ms()),
         TTL: "" if terms.ttl_ms is None else str(terms.ttl_ms),
         DROPPED_BY: terms.by,
         VERSION: str(version),
         REASON: terms.reason or "it had no name",
     }
-    row = Row(trash_id(table, world.generation()), TABLE, location, about)
+    row = Row(trash_id(table, clock.generation()), TABLE, location, about)
 
     def edit(draft: Draft) -> Change:
         _require_unowned(draft, location)

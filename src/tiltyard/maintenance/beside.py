@@ -10,11 +10,11 @@ from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import DIRECTORY
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.clock import Clock, moment
 from tiltyard.maintenance.orphan import FLOOR_MS, Kind, Orphan, is_old, orphan_of
 from tiltyard.store import Entry, LocalStore, Store
-from tiltyard.store.settle import PROBES
+from tiltyard.store.read_back import PROBES
 from tiltyard.versions.pins import is_pin
-from tiltyard.world import World, moment
 
 
 class Beside:
@@ -23,13 +23,13 @@ class Beside:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         manifest: ManifestCatalog | None,
         *,
         lists_directories: bool,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._manifest = manifest
         self._lists_directories = lists_directories
 
@@ -42,20 +42,20 @@ class Beside:
     def _notes(self, floor_ms: int) -> Iterator[Orphan]:
         """What was for a moment only."""
         for entry in self._store.walk(names.WRITES):
-            if is_old(self._world, entry, floor_ms):
+            if is_old(self._clock, entry, floor_ms):
                 yield orphan_of(entry, Kind.NOTE, "its write is long over")
         for entry in self._store.walk(PROBES):
-            if is_old(self._world, entry, floor_ms):
+            if is_old(self._clock, entry, floor_ms):
                 yield orphan_of(entry, Kind.PROBE, "it was for a moment only")
         if isinstance(self._store, LocalStore):
             for entry in self._store.left_behind():
-                if is_old(self._world, entry, floor_ms):
+                if is_old(self._clock, entry, floor_ms):
                     yield orphan_of(entry, Kind.TEMPORARY, "it was never completed")
 
     def pins(self, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
         """Pins of restores that are long over; each keeps a version from every clean-up."""
         for entry in self._store.walk(names.BOUNDARIES):
-            if is_pin(entry.key) and is_old(self._world, entry, floor_ms):
+            if is_pin(entry.key) and is_old(self._clock, entry, floor_ms):
                 yield orphan_of(entry, Kind.PIN, "its restore is long over")
 
     def directories(self, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
@@ -92,7 +92,7 @@ class Beside:
             why = "it holds a table that has no name"
             yield Orphan(directory, Kind.TABLE, size, moment(newest), why, directory)
         elif names.is_hashed_directory(directory) and all(
-            is_old(self._world, each, floor_ms) for each in entries
+            is_old(self._clock, each, floor_ms) for each in entries
         ):
             is_reserved = all(each.name == names.RESERVATION for each in entries)
             kind = Kind.RESERVATION if is_reserved else Kind.DIRECTORY
@@ -106,7 +106,7 @@ class Beside:
         for entry in self._store.walk(area):
             directory = entry.key.split("/")[1].removesuffix(".json")
             is_over = names.is_hashed_directory(directory) and directory not in known | there
-            if is_over and not is_pin(entry.key) and is_old(self._world, entry, floor_ms):
+            if is_over and not is_pin(entry.key) and is_old(self._clock, entry, floor_ms):
                 yield orphan_of(entry, Kind.BOUNDARY, "its table was purged")
 
 

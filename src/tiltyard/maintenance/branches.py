@@ -19,9 +19,9 @@ import lance
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, translate
-from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, settle
-from tiltyard.world import World
+from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, read_back
 
 FORMAT = 1
 MAIN = "main"
@@ -53,9 +53,9 @@ class _List:
 class Branches:
     """The lists of branches of one catalog."""
 
-    def __init__(self, store: Store, world: World) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
 
     def known(self, table: Table) -> Mapping[str, Standing] | None:
         """What the list says, None if there is none. One request."""
@@ -206,7 +206,7 @@ class Branches:
                 return
             body = {
                 "format": FORMAT,
-                "nonce": self._world.token(12),
+                "nonce": self._clock.token(12),
                 "branches": {name: how.value for name, how in sorted(wanted.items())},
             }
             try:
@@ -220,9 +220,9 @@ class Branches:
 
     def _put(self, table: Table, present: Blob | None, body: bytes) -> None:
         if present is None:
-            settle.put_new(self._store, key_of(table.location), body)
+            read_back.put_new(self._store, key_of(table.location), body)
         else:
-            settle.replace(self._store, key_of(table.location), body, present.tag)
+            read_back.replace(self._store, key_of(table.location), body, present.tag)
 
     def _read(self, table: Table) -> _List:
         key = key_of(table.location)

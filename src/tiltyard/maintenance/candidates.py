@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from tiltyard import names
+from tiltyard.clock import moment
 from tiltyard.maintenance.needed import (
     DATA,
     DELETIONS,
@@ -24,7 +25,6 @@ from tiltyard.maintenance.needed import (
 )
 from tiltyard.maintenance.orphan import Kind, Orphan
 from tiltyard.store import Entry
-from tiltyard.world import moment
 
 _PLACE = re.compile(
     rf"(?:{names.BRANCHES_DIRECTORY}/.+?/)?"

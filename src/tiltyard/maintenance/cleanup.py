@@ -145,7 +145,7 @@ class Cleaner:
             return row
         if plan.going:
             before = self._references(found, plan)
-            sweep.write_down(store, self._ground.world, location, before.only_of(plan.versions))
+            sweep.write_down(store, self._ground.clock, location, before.only_of(plan.versions))
         removed = self._delete(table, plan)
         left = sweep.written_down(store, location)
         removed |= self._scrub(table, plan)
@@ -193,7 +193,7 @@ class Cleaner:
         if len(every) < 2:
             return Choice((), {each.version: "latest" for each in every})
         needed = referred(ground.store, table.location, branch)
-        return choose(every, needed, self._policy, ground.world.now_ms(), self._min_age_ms)
+        return choose(every, needed, self._policy, ground.clock.now_ms(), self._min_age_ms)
 
     def _versions(self, table: Table, branch: str | None) -> Sequence[VersionFile]:
         versions = self._ground.versions

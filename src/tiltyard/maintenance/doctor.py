@@ -18,8 +18,9 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock, moment
 from tiltyard.errors import TableNotFoundError, TiltyardError
-from tiltyard.lifecycle.bin import Bin
+from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.maintenance.beside import Beside
 from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.findings import Finding, Severity, error, info, warning
@@ -28,7 +29,6 @@ from tiltyard.maintenance.orphan import FLOOR_MS, Kind
 from tiltyard.maintenance.recovery import PATIENCE_MS
 from tiltyard.maintenance.sidecars import Sidecars, Unreadable
 from tiltyard.store import Listing, LocalStore, NotThere, Store
-from tiltyard.world import World, moment
 
 LOOKING_THREADS = 8
 # What is younger, the command that is named would leave alone.
@@ -46,19 +46,19 @@ class Doctor:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
         manifest_table: ManifestTable | None,
-        trash: Bin,
+        trash: TrashReader,
         sidecars: Sidecars,
         left_overs: LeftOvers,
         beside: Beside,
         checkup: Checkup,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._catalog = catalog
         self._directory = directory
         self._manifest = manifest
@@ -124,7 +124,7 @@ class Doctor:
 
     def _underway(self, listing: Listing) -> Iterator[Finding]:
         for left in self._left_overs.find(listing):
-            if self._world.now_ms() - left.since_ms < PATIENCE_MS:
+            if self._clock.now_ms() - left.since_ms < PATIENCE_MS:
                 continue
             shown = names.dotted(names.split_object_id(left.name))
             if left.kind == "row":
@@ -136,7 +136,7 @@ class Doctor:
         for sidecar in self._sidecars.every():
             if isinstance(sidecar, Unreadable):
                 yield error("unreadable sidecar", sidecar.key, sidecar.reason, "upgrade tiltyard")
-            elif self._world.now_ms() - sidecar.started_at_ms >= PATIENCE_MS:
+            elif self._clock.now_ms() - sidecar.started_at_ms >= PATIENCE_MS:
                 told = f"a {sidecar.kind.value} of {len(sidecar.tables)} tables has not ended"
                 yield warning("unfinished operation", sidecar.operation, told, RECOVER)
 
@@ -157,12 +157,12 @@ class Doctor:
             told = "a listing has to look into every table"
             yield warning("not migrated", "the catalog", told, MIGRATE)
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
-            spots = pool.map(lambda name: self._directory.look((name,)), visible)
-            for spot in spots:
-                if spot.hidden_by_peer:
+            states = pool.map(lambda name: self._directory.look((name,)), visible)
+            for state in states:
+                if state.hidden_by_peer:
                     told = "one of Lance's own clients has deregistered it; listings show it"
-                    mend = f"tiltyard table register {spot.name} or tiltyard table drop"
-                    yield warning("hidden by a peer", spot.name, told, mend)
+                    mend = f"tiltyard table register {state.name} or tiltyard table drop"
+                    yield warning("hidden by a peer", state.name, told, mend)
 
     def _hidden(self, name: str, present: Marker) -> Iterator[Finding]:
         """Who knows no marker may write to a table that is hidden."""
@@ -200,7 +200,7 @@ class Doctor:
     # -- around the tables
 
     def _around(self) -> Iterator[Finding]:
-        now = moment(self._world.now_ms())
+        now = moment(self._clock.now_ms())
         for dropped in self._trash.everything():
             shown = names.dotted(dropped.id)
             if not dropped.restorable:
@@ -221,7 +221,7 @@ class Doctor:
             stale = [
                 each
                 for each in self._store.left_behind()
-                if self._world.now_ms() - each.modified_ms >= STALE_MS
+                if self._clock.now_ms() - each.modified_ms >= STALE_MS
             ]
             if stale:
                 told = f"{len(stale)} files were never completed"

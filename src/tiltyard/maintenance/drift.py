@@ -22,13 +22,13 @@ from tiltyard.catalog.manifest.rows import HIDDEN_AT, HIDDEN_BECAUSE
 from tiltyard.catalog.manifest.versions import DriftedError
 from tiltyard.catalog.pylance import FAILURES, Lance
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
 from tiltyard.maintenance.operations import BENIGN, operation_of
 from tiltyard.names import TableId
 from tiltyard.store import Store
 from tiltyard.versions.directory import NewVersion
 from tiltyard.versions.room import TableVersions
-from tiltyard.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ class Drifts:
     """Finds and mends the drift of managed tables."""
 
     def __init__(
-        self, store: Store, world: World, access: Lance, manifest: ManifestCatalog
+        self, store: Store, clock: Clock, access: Lance, manifest: ManifestCatalog
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._lance = access
         self._manifest = manifest
 
@@ -166,7 +166,7 @@ class Drifts:
             raise ConcurrentModificationError(
                 f"others wrote to table {names.display(table.id)} meanwhile", hint="look again"
             )
-        self._manifest.submit(_adding(found, hiding=self._world.now_ms()))
+        self._manifest.submit(_adding(found, hiding=self._clock.now_ms()))
         return Repaired(table.id, Mending.DISCARDED, numbers)
 
     def _restore(self, drift: Drift) -> int:

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import Lance
+from tiltyard.clock import Clock
 from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
@@ -21,7 +22,6 @@ from tiltyard.settings import Settings
 from tiltyard.store import Retry, Store
 from tiltyard.versions.client import CommitClient
 from tiltyard.versions.room import TableVersions
-from tiltyard.world import World
 
 
 class _Turn:
@@ -44,7 +44,7 @@ class Ground:
     catalog: Catalog
     versions: TableVersions
     settings: Settings
-    world: World
+    clock: Clock
     retry: Retry
     recovery: Recovery
     branches: Branches

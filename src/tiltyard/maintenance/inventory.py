@@ -17,13 +17,13 @@ from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE, Lance
+from tiltyard.clock import moment
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.maintenance.candidates import candidate
 from tiltyard.maintenance.needed import Needed, is_staged
 from tiltyard.maintenance.orphan import FLOOR_MS, Kind
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.store import Entry, Store
-from tiltyard.world import moment
 
 # Indexes that Lance keeps for itself.
 _OWN_INDEXES = "__lance"

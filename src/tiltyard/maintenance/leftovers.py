@@ -19,13 +19,13 @@ from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TiltyardError
 from tiltyard.lifecycle.moves import Moves
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar, Registration
-from tiltyard.lifecycle.revival import Revival
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered, Resolution
 from tiltyard.store import Listing, Store
-from tiltyard.world import World
 
 READING_THREADS = 16
 
@@ -48,18 +48,18 @@ class LeftOvers:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
-        revival: Revival,
+        recreation: Recreation,
         moves: Moves | None,
         registrar: Registrar,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._directory = directory
         self._manifest = manifest
-        self._revival = revival
+        self._recreation = recreation
         self._moves = moves
         self._registrar = registrar
 
@@ -94,7 +94,7 @@ class LeftOvers:
 
     def _finished(self, left: LeftOver, patience_ms: int) -> Recovered:
         table = names.split_object_id(left.name)
-        if self._world.now_ms() - left.since_ms < patience_ms:
+        if self._clock.now_ms() - left.since_ms < patience_ms:
             why = "whoever began it may be at work"
             return Recovered("", left.kind, Resolution.DEFERRED, (table,), why)
         try:
@@ -105,7 +105,7 @@ class LeftOvers:
 
     def _finish(self, left: LeftOver) -> Resolution:
         if left.kind == CREATE:
-            hides = self._revival.settled(left.name).hides
+            hides = self._recreation.settled(left.name).hides
             return Resolution.BACK if hides else Resolution.FORWARD
         assert self._manifest is not None or left.kind == RENAME
         if left.kind == ROW and left.row is not None and self._manifest is not None:
@@ -115,8 +115,8 @@ class LeftOvers:
 
     def _finish_move(self, name: str) -> Resolution:
         """Its row makes a rename final; without one the table is shown again where it was."""
-        spot = self._directory.look((name,))
-        row = None if self._moves is None else self._moves.owner(spot)
+        state = self._directory.look((name,))
+        row = None if self._moves is None else self._moves.owner(state)
         if row is None:
             location = names.table_directory(name)
             self._registrar.register_all([Registration((name,), location)])

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.manifest.rows import DIRECTORY
-from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.manifest.table import BOUNDARY, ManifestTable
 from tiltyard.errors import InvalidInputError
 from tiltyard.maintenance import references, sweep
 from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.policy import CleanupPolicy, Duration, choose
 from tiltyard.settings import duration
-from tiltyard.versions.boundary import Boundary
 from tiltyard.versions.references import referred
 
 DEFAULT_MIN_AGE = "7d"
 # Far more than what a commit may take before it looks at the boundary.
 LOWEST_MIN_AGE_SECONDS = 86_400.0
-BOUNDARY = f"{names.BOUNDARIES}/{DIRECTORY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +40,10 @@ class CatalogOptimized:
 class ManifestKeeper:
     """Looks after the manifest of one catalog."""
 
-    def __init__(self, ground: Ground, table: ManifestTable, boundary: Boundary) -> None:
+    def __init__(self, ground: Ground, table: ManifestTable) -> None:
         self._ground = ground
         self._table = table
-        self._boundary = boundary
+        self._boundary = table.boundary
 
     def run(self, min_age: Duration = DEFAULT_MIN_AGE) -> CatalogOptimized:
         """Fold fragments, and remove versions that were superseded longer ago than `min_age`.
@@ -72,7 +69,7 @@ class ManifestKeeper:
 
     def _clean_up(self, seconds: float) -> tuple[int, sweep.Swept]:
         """The boundary first, as for tables. Two may do this at once, and any may crash."""
-        store, world = self._ground.store, self._ground.world
+        store, clock = self._ground.store, self._ground.clock
         going = self._old(seconds)
         left = sweep.written_down(store, DIRECTORY)
         if not going and not left:
@@ -80,7 +77,7 @@ class ManifestKeeper:
         every = {each.version: each for each in version_files.every(store, DIRECTORY)}
         if going:
             sweep.write_down(
-                store, world, DIRECTORY, self._references().only_of(references.on(None, going))
+                store, clock, DIRECTORY, self._references().only_of(references.on(None, going))
             )
             kept = self._boundary.kept()
             highest = max(going)

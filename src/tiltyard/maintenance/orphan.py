@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from tiltyard.clock import Clock, moment
 from tiltyard.store import Entry
-from tiltyard.world import World, moment
 
 # Age alone tells what a crash left from what is under way.
 FLOOR_MS = 7 * 24 * 60 * 60 * 1000
@@ -48,5 +48,5 @@ def orphan_of(entry: Entry, kind: Kind, why: str, location: str | None = None) -
     return Orphan(entry.key, kind, entry.size, moment(entry.modified_ms), why, location)
 
 
-def is_old(world: World, entry: Entry, floor_ms: int) -> bool:
-    return world.now_ms() - entry.modified_ms >= floor_ms
+def is_old(clock: Clock, entry: Entry, floor_ms: int) -> bool:
+    return clock.now_ms() - entry.modified_ms >= floor_ms

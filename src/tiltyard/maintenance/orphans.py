@@ -17,6 +17,7 @@ from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.rows import STAGED
 from tiltyard.catalog.pylance import Lance
+from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
 from tiltyard.maintenance.beside import Beside
 from tiltyard.maintenance.candidates import Candidate, candidate, is_noted, state_of
@@ -31,7 +32,6 @@ from tiltyard.maintenance.needed import (
 from tiltyard.maintenance.orphan import FLOOR_MS, Kind, Orphan, is_old
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars
 from tiltyard.store import Entry, NotThere, Store
-from tiltyard.world import World
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Orphans:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         access: Lance,
         catalog: Catalog,
         manifest: ManifestCatalog | None,
@@ -51,13 +51,13 @@ class Orphans:
         lists_directories: bool,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._lance = access
         self._catalog = catalog
         self._manifest = manifest
         self._sidecars = sidecars
         self._lists_directories = lists_directories
-        self.beside = Beside(store, world, manifest, lists_directories=lists_directories)
+        self.beside = Beside(store, clock, manifest, lists_directories=lists_directories)
 
     # -- finding
 
@@ -98,7 +98,7 @@ class Orphans:
     ) -> Iterator[Candidate]:
         """Files of a table that are old enough and would be orphans if no version needed them;
         `noted` are data files of writes that are under way."""
-        newest_ms = self._world.now_ms() - floor_ms
+        newest_ms = self._clock.now_ms() - floor_ms
         for entry in entries:
             found = candidate(table.location, entry) if entry.modified_ms <= newest_ms else None
             if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
@@ -225,7 +225,7 @@ class Orphans:
     # -- what they share
 
     def _is_old(self, entry: Entry, floor_ms: int) -> bool:
-        return is_old(self._world, entry, floor_ms)
+        return is_old(self._clock, entry, floor_ms)
 
 
 _INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)

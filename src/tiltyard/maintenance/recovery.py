@@ -17,6 +17,7 @@ from tiltyard import names
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.pylance import FAILURES, in_a_thread
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.maintenance.effects import Effects
 from tiltyard.maintenance.sidecars import (
@@ -32,7 +33,6 @@ from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.client import CommitClient
 from tiltyard.versions.room import TableVersions
-from tiltyard.world import World
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Recovery:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         manifest: ManifestCatalog | None,
         versions: TableVersions,
@@ -81,10 +81,10 @@ class Recovery:
         actor: str,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._effects = Effects(store, catalog, manifest, versions, client_of)
         self._actor = actor
-        self.sidecars = Sidecars(store, world, actor)
+        self.sidecars = Sidecars(store, clock, actor)
         self._lock = threading.Lock()
         self._unresolved: tuple[Sidecar, ...] | None = None
 
@@ -114,7 +114,7 @@ class Recovery:
         if isinstance(found, Unreadable):
             log.error("%s", found.reason)
             return Recovered(found.key, "unknown", Resolution.REFUSED, detail=found.reason)
-        if self._world.now_ms() - found.started_at_ms < patience_ms:
+        if self._clock.now_ms() - found.started_at_ms < patience_ms:
             return _recovered(found, Resolution.DEFERRED, "its owner may be at work")
         try:
             return self.resolve(found)
@@ -243,7 +243,7 @@ class Recovery:
                 "actor": sidecar.actor,
                 "started_at_ms": sidecar.started_at_ms,
                 "by": self._actor,
-                "at_ms": self._world.now_ms(),
+                "at_ms": self._clock.now_ms(),
                 "tables": [
                     {
                         "id": list(covered.id),

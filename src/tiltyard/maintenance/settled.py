@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard import names
+from tiltyard.clock import moment
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Store
-from tiltyard.world import moment
 
 
 @dataclass(frozen=True, slots=True)

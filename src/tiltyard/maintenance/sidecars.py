@@ -16,10 +16,10 @@ from typing import Any
 
 from tiltyard import names
 from tiltyard.catalog.version_files import Naming
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, InvalidTableStateError
 from tiltyard.names import TableId
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, settle
-from tiltyard.world import World
+from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, read_back
 
 SCHEMA = 1
 SUFFIX = ".json"
@@ -100,9 +100,9 @@ class Unreadable:
 class Sidecars:
     """The sidecars of one catalog."""
 
-    def __init__(self, store: Store, world: World, actor: str) -> None:
+    def __init__(self, store: Store, clock: Clock, actor: str) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._actor = actor
 
     # -- for the owner
@@ -116,15 +116,15 @@ class Sidecars:
             raise InvalidInputError("a table is named twice")
         self._store.require_conditions()
         sidecar = Sidecar(
-            self._world.generation(),
+            self._clock.generation(),
             kind,
             self._actor,
-            self._world.now_ms(),
+            self._clock.now_ms(),
             State.ARMED,
-            self._world.token(12),
+            self._clock.token(12),
             tuple(tables),
         )
-        return replace(sidecar, tag=settle.put_new(self._store, sidecar.key, encode(sidecar)))
+        return replace(sidecar, tag=read_back.put_new(self._store, sidecar.key, encode(sidecar)))
 
     def publishing(self, sidecar: Sidecar) -> Sidecar:
         """Announce that from here on the changes become visible. One request.
@@ -148,10 +148,10 @@ class Sidecars:
     def _swap(self, sidecar: Sidecar, state: State) -> Sidecar:
         assert sidecar.tag is not None
         published = sidecar.published or state is State.PUBLISHING
-        nonce = self._world.token(12)
+        nonce = self._clock.token(12)
         following = replace(sidecar, state=state, nonce=nonce, published=published)
         try:
-            tag = settle.replace(self._store, sidecar.key, encode(following), sidecar.tag)
+            tag = read_back.replace(self._store, sidecar.key, encode(following), sidecar.tag)
         except (Changed, Ambiguous) as lost:
             raise ConcurrentModificationError(
                 f"operation {sidecar.operation} was taken over by a recovery",
@@ -188,7 +188,7 @@ def write_audit(store: Store, operation: str, record: Mapping[str, Any]) -> None
     """Leave a record of what was done about an operation; the first of several stays."""
     body = json.dumps({"schema": SCHEMA, **record}, ensure_ascii=False).encode()
     try:
-        settle.put_new(store, f"{names.AUDIT}/{operation}{SUFFIX}", body)
+        read_back.put_new(store, f"{names.AUDIT}/{operation}{SUFFIX}", body)
     except (AlreadyThere, Ambiguous):
         return
 

@@ -19,9 +19,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tiltyard import names
+from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.store import NotThere, Store
-from tiltyard.world import World
 
 _FORMAT = 1
 
@@ -39,12 +39,12 @@ def folder(location: str) -> str:
     return f"{names.BOUNDARIES}/{location}/going"
 
 
-def write_down(store: Store, world: World, location: str, files: Collection[str]) -> None:
+def write_down(store: Store, clock: Clock, location: str, files: Collection[str]) -> None:
     """Note files that may go once their versions are gone. One request, none for no file."""
     if not files:
         return
     body = {"format": _FORMAT, "files": sorted(each.removeprefix(f"{location}/") for each in files)}
-    store.put(f"{folder(location)}/{world.token(16)}.json", json.dumps(body).encode())
+    store.put(f"{folder(location)}/{clock.token(16)}.json", json.dumps(body).encode())
 
 
 def written_down(store: Store, location: str) -> dict[str, set[str]]:

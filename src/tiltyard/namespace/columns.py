@@ -6,14 +6,14 @@ import lance_namespace as api
 
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.namespace.data import DataOperations
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.tables import columns, transactions
 
 
 class ColumnOperations(DataOperations):
     """Adding, altering and dropping columns; metadata of the schema and of fields."""
 
-    @says("add columns to table")
+    @operation("add columns to table")
     def alter_table_add_columns(
         self, request: api.AlterTableAddColumnsRequest
     ) -> api.AlterTableAddColumnsResponse:
@@ -22,7 +22,7 @@ class ColumnOperations(DataOperations):
             columns.add(dataset, request.new_columns)
             return api.AlterTableAddColumnsResponse(version=dataset.version)
 
-    @says("alter columns of table")
+    @operation("alter columns of table")
     def alter_table_alter_columns(
         self, request: api.AlterTableAlterColumnsRequest
     ) -> api.AlterTableAlterColumnsResponse:
@@ -31,7 +31,7 @@ class ColumnOperations(DataOperations):
             columns.alter(dataset, request.alterations)
             return api.AlterTableAlterColumnsResponse(version=dataset.version)
 
-    @says("drop columns of table")
+    @operation("drop columns of table")
     def alter_table_drop_columns(
         self, request: api.AlterTableDropColumnsRequest
     ) -> api.AlterTableDropColumnsResponse:
@@ -42,7 +42,7 @@ class ColumnOperations(DataOperations):
                 version=dataset.version, transaction_id=transactions.of(dataset)
             )
 
-    @says("update the schema metadata of table")
+    @operation("update the schema metadata of table")
     def update_table_schema_metadata(
         self, request: api.UpdateTableSchemaMetadataRequest
     ) -> api.UpdateTableSchemaMetadataResponse:
@@ -53,7 +53,7 @@ class ColumnOperations(DataOperations):
                 metadata=kept, transaction_id=transactions.of(dataset)
             )
 
-    @says("update the metadata of fields of table")
+    @operation("update the metadata of fields of table")
     def update_field_metadata(
         self, request: api.UpdateFieldMetadataRequest
     ) -> api.UpdateFieldMetadataResponse:
@@ -64,7 +64,7 @@ class ColumnOperations(DataOperations):
 
     # -- what a directory has nobody for
 
-    @says("backfill columns of table")
+    @operation("backfill columns of table")
     def alter_table_backfill_columns(
         self, request: api.AlterTableBackfillColumnsRequest
     ) -> api.AlterTableBackfillColumnsResponse:
@@ -74,7 +74,7 @@ class ColumnOperations(DataOperations):
             hint="add the column with an expression, or write it with Spark",
         )
 
-    @says("create materialized view")
+    @operation("create materialized view")
     def create_materialized_view(
         self, request: api.CreateMaterializedViewRequest
     ) -> api.CreateMaterializedViewResponse:
@@ -83,7 +83,7 @@ class ColumnOperations(DataOperations):
             hint="write the result of the query as a table",
         )
 
-    @says("refresh materialized view")
+    @operation("refresh materialized view")
     def refresh_materialized_view(
         self, request: api.RefreshMaterializedViewRequest
     ) -> api.RefreshMaterializedViewResponse:

@@ -18,7 +18,7 @@ from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
 from tiltyard.maintenance.settled import Settled, settled
 from tiltyard.names import TableId
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.settings import duration
 
@@ -28,7 +28,7 @@ Duration = str | int | float
 class HealthOperations(Rooms):
     """Recovering, repairing, finding orphans, and the doctor."""
 
-    @says("recover")
+    @operation("recover")
     def recover(self, *, older_than: Duration | None = None) -> list[Recovered]:
         """End what a crash interrupted: forward where all of it can be done, else back.
 
@@ -40,7 +40,7 @@ class HealthOperations(Rooms):
         swept = self._recovery.sweep(patience_ms=patience_ms)
         return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
 
-    @says("recover")
+    @operation("recover")
     def recover_compactions(
         self, tables: Collection[TableId], *, older_than: Duration
     ) -> list[Recovered]:
@@ -49,20 +49,20 @@ class HealthOperations(Rooms):
         self._store.require_conditions()
         return self._recovery.sweep_compactions(tables, patience_ms=patience_ms)
 
-    @says("list what was recovered in")
+    @operation("list what was recovered in")
     def list_recovered(self, *, most: int = 100) -> list[Settled]:
         """The last operations that recoveries brought to an end, newest first."""
         return list(settled(self._store, most))
 
     # -- drift
 
-    @says("look for drift of table")
+    @operation("look for drift of table")
     def drift_of(self, id: Sequence[str]) -> Drift:
         """The versions that others wrote to the directory of a managed table past the catalog."""
         table, drifts = self._managed_table(id)
         return drifts.of(table)
 
-    @says("repair table")
+    @operation("repair table")
     def repair_table(
         self,
         id: Sequence[str],
@@ -102,7 +102,7 @@ class HealthOperations(Rooms):
 
     # -- branches and settings
 
-    @says("reconcile the branches of table")
+    @operation("reconcile the branches of table")
     def reconcile_orphaned_branches(
         self, id: Sequence[str], *, dry_run: bool = False
     ) -> list[RemovedBranch]:
@@ -115,7 +115,7 @@ class HealthOperations(Rooms):
             self._store.require_conditions()
         return self._branches.reconcile(table, self._open(table), dry_run=dry_run)
 
-    @says("delete stale versions of table")
+    @operation("delete stale versions of table")
     def scrub_versions(self, id: Sequence[str], *, dry_run: bool = False) -> list[int]:
         """Delete versions that a stale writer left behind the boundary; they count for nothing."""
         identifier = names.parse_table_id(id)
@@ -123,7 +123,7 @@ class HealthOperations(Rooms):
             return list(self._versions.stale(self._catalog.find(identifier)))
         return list(self._versions.scrub(identifier))
 
-    @says("stop the automatic clean-up of table")
+    @operation("stop the automatic clean-up of table")
     def stop_auto_cleanup(self, id: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Take away the settings by which Lance deletes versions on its own. One commit."""
         table = self._catalog.find(names.parse_table_id(id))
@@ -137,7 +137,7 @@ class HealthOperations(Rooms):
 
     # -- orphans
 
-    @says("look for orphans of")
+    @operation("look for orphans of")
     def find_orphans(
         self, ids: Sequence[Sequence[str]] | None = None, *, older_than: Duration | None = None
     ) -> Iterator[Orphan]:
@@ -148,7 +148,7 @@ class HealthOperations(Rooms):
             tables = [self._catalog.find(names.parse_table_id(each)) for each in ids]
         return self._orphans.find(tables, orphan_floor_ms(older_than))
 
-    @says("remove orphans of")
+    @operation("remove orphans of")
     def remove_orphans(
         self,
         found: Iterable[Orphan],
@@ -169,7 +169,7 @@ class HealthOperations(Rooms):
         """The units of work of which a search for orphans is made, for a job that runs them."""
         return self._orphans
 
-    @says("adopt")
+    @operation("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
         """Put a table that has no name into the trash; from there it is purged or brought back.
 
@@ -183,7 +183,7 @@ class HealthOperations(Rooms):
 
     # -- the doctor
 
-    @says("examine")
+    @operation("examine")
     def doctor(self, *, progress: Progress | None = None) -> list[Finding]:
         """Everything that is not as it should be, errors first. Nothing is changed."""
         return self._doctor.examine(progress)

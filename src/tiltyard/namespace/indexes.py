@@ -5,7 +5,7 @@ from __future__ import annotations
 import lance_namespace as api
 
 from tiltyard.namespace.data import DataOperations
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.paging import page
 from tiltyard.tables import indexes, transactions
 
@@ -13,7 +13,7 @@ from tiltyard.tables import indexes, transactions
 class IndexOperations(DataOperations):
     """Building, listing, describing and dropping."""
 
-    @says("create an index of table")
+    @operation("create an index of table")
     def create_table_index(
         self, request: api.CreateTableIndexRequest
     ) -> api.CreateTableIndexResponse:
@@ -22,7 +22,7 @@ class IndexOperations(DataOperations):
             indexes.build(dataset, request)
             return api.CreateTableIndexResponse(transaction_id=transactions.of(dataset))
 
-    @says("create a scalar index of table")
+    @operation("create a scalar index of table")
     def create_table_scalar_index(
         self, request: api.CreateTableIndexRequest
     ) -> api.CreateTableScalarIndexResponse:
@@ -31,7 +31,7 @@ class IndexOperations(DataOperations):
             indexes.build(dataset, request, indexes.SCALAR_TYPES)
             return api.CreateTableScalarIndexResponse(transaction_id=transactions.of(dataset))
 
-    @says("list the indexes of table")
+    @operation("list the indexes of table")
     def list_table_indices(
         self, request: api.ListTableIndicesRequest
     ) -> api.ListTableIndicesResponse:
@@ -43,7 +43,7 @@ class IndexOperations(DataOperations):
             indexes=[found[name] for name in chosen], page_token=token
         )
 
-    @says("describe an index of table")
+    @operation("describe an index of table")
     def describe_table_index_stats(
         self, request: api.DescribeTableIndexStatsRequest
     ) -> api.DescribeTableIndexStatsResponse:
@@ -51,7 +51,7 @@ class IndexOperations(DataOperations):
         dataset = self._read(request.id, request.version, request.branch)
         return indexes.statistics(dataset, request.index_name)
 
-    @says("drop an index of table")
+    @operation("drop an index of table")
     def drop_table_index(self, request: api.DropTableIndexRequest) -> api.DropTableIndexResponse:
         """Take an index away; older versions keep it."""
         with self._change(request.id, request.branch) as dataset:

@@ -11,7 +11,7 @@ from tiltyard.maintenance import fleet
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.inventory import Inventory, State, TableInventory, VersionInventory
 from tiltyard.namespace.maintenance import MaintenanceOperations
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 
 
 class InventoryOperations(MaintenanceOperations):
@@ -21,23 +21,23 @@ class InventoryOperations(MaintenanceOperations):
     def _inventory(self) -> Inventory:
         return Inventory(self._store, self._lance, self._catalog, self._orphans, self._open)
 
-    @says("count table")
+    @operation("count table")
     def inventory_table(self, id: Sequence[str]) -> TableInventory:
         """Rows, fragments, files, and bytes by whom they are for. A listing of the table's files,
         and two requests for each of its versions."""
         return self._inventory.of(self._catalog.find(names.parse_table_id(id)))
 
-    @says("count the versions of table")
+    @operation("count the versions of table")
     def inventory_versions(self, id: Sequence[str]) -> list[VersionInventory]:
         """Every version that has a file, oldest first."""
         return list(self._inventory.versions(self._catalog.find(names.parse_table_id(id))))
 
-    @says("count a dropped table")
+    @operation("count a dropped table")
     def inventory_trashed(self, dropped: Trashed) -> TableInventory:
         """A table of `list_trash`: all of its bytes are trash."""
         return self._inventory.of_trashed(dropped)
 
-    @says("count the tables of")
+    @operation("count the tables of")
     def inventory_all_tables(
         self,
         namespace: Sequence[str] | None = None,

@@ -12,7 +12,7 @@ from tiltyard.errors import ConcurrentModificationError
 from tiltyard.lifecycle.creation import Created
 from tiltyard.lifecycle.writing import PendingWrite
 from tiltyard.namespace.data import NoDataYetError
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.namespace.writes import WriteOperations
 from tiltyard.tables import ledger
 from tiltyard.tables.ledger import Ledger, Loaded
@@ -24,7 +24,7 @@ TRIES = 100
 class LoadOperations(WriteOperations):
     """What was loaded, and loading more."""
 
-    @says("tell what was loaded into table")
+    @operation("tell what was loaded into table")
     def loaded_files(self, id: Sequence[str]) -> Ledger:
         """The source files whose rows the latest version of a table has had loaded into it."""
         table = self._catalog.find(names.parse_table_id(id))
@@ -34,7 +34,7 @@ class LoadOperations(WriteOperations):
         metadata = dataset.schema.metadata or {}
         return ledger.read(self._store, table.location, dataset.version, metadata)
 
-    @says("load files into table")
+    @operation("load files into table")
     def finish_load(
         self,
         pending: PendingWrite,
@@ -52,7 +52,7 @@ class LoadOperations(WriteOperations):
             known = self.loaded_files(pending.id)
             if any(map(known.has, files)):
                 return None
-            name = self._world.token(32)
+            name = self._clock.token(32)
             notes = ledger.write(self._store, pending.table.location, known, files, name)
             try:
                 return self.finish_write(

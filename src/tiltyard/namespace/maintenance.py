@@ -16,7 +16,7 @@ from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
 from tiltyard.maintenance.splitting import Splitter
 from tiltyard.names import TableId
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.store import Retry
 
@@ -32,14 +32,14 @@ class MaintenanceOperations(Rooms):
             self._catalog,
             self._versions,
             self._settings,
-            self._world,
+            self._clock,
             Retry(attempts=10),
             self._recovery,
             self._branches,
             self._client,
         )
 
-    @says("optimize table")
+    @operation("optimize table")
     def optimize_table(
         self,
         id: Sequence[str],
@@ -66,7 +66,7 @@ class MaintenanceOperations(Rooms):
         """The steps by which several processes share the building of one index."""
         return IndexBuilder(self._ground)
 
-    @says("optimize the tables of")
+    @operation("optimize the tables of")
     def optimize_all_tables(
         self,
         namespace: Sequence[str] | None = None,
@@ -89,7 +89,7 @@ class MaintenanceOperations(Rooms):
             self._settings.secrets,
         )
 
-    @says("clean up table")
+    @operation("clean up table")
     def cleanup_table(
         self, id: Sequence[str], policy: CleanupPolicy, *, dry_run: bool = False
     ) -> Cleaned:
@@ -103,7 +103,7 @@ class MaintenanceOperations(Rooms):
         work = cleaner.plan if dry_run else cleaner.run
         return work(names.parse_table_id(id))
 
-    @says("clean up the tables of")
+    @operation("clean up the tables of")
     def cleanup_all_tables(
         self,
         policy: CleanupPolicy,
@@ -126,17 +126,17 @@ class MaintenanceOperations(Rooms):
             self._settings.secrets,
         )
 
-    @says("optimize the catalog")
+    @operation("optimize the catalog")
     def optimize_catalog(self, *, min_age: Duration = DEFAULT_MIN_AGE) -> CatalogOptimized:
         """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
         ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
         """
         if self._manifest is None:
             return CatalogOptimized()
-        keeper = ManifestKeeper(self._ground, self._manifest_table, self._manifest_boundary)
+        keeper = ManifestKeeper(self._ground, self.context.manifest.table)
         return keeper.run(min_age)
 
-    @says("choose tables of")
+    @operation("choose tables of")
     def choose_tables(
         self,
         namespace: Sequence[str] | None = None,

@@ -9,7 +9,7 @@ import lance_namespace as api
 from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour
 from tiltyard.errors import NamespaceNotFoundError
-from tiltyard.namespace.requests import choice, says
+from tiltyard.namespace.requests import choice, operation
 from tiltyard.namespace.trash import TrashOperations
 from tiltyard.paging import page
 
@@ -24,7 +24,7 @@ class DropMode(StrEnum):
 class NamespaceOperations(TrashOperations):
     """Nested namespaces and their properties. Dropping one may put tables into the trash."""
 
-    @says("list namespaces of")
+    @operation("list namespaces of")
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
         parent = names.parse_namespace_id(request.id)
         found, token = page(
@@ -32,7 +32,7 @@ class NamespaceOperations(TrashOperations):
         )
         return api.ListNamespacesResponse(namespaces=list(found), page_token=token)
 
-    @says("describe namespace")
+    @operation("describe namespace")
     def describe_namespace(
         self, request: api.DescribeNamespaceRequest
     ) -> api.DescribeNamespaceResponse:
@@ -41,25 +41,25 @@ class NamespaceOperations(TrashOperations):
             properties=dict(self._catalog.describe_namespace(namespace))
         )
 
-    @says("look for namespace")
+    @operation("look for namespace")
     def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
         self._catalog.describe_namespace(names.parse_namespace_id(request.id))
         return api.NamespaceExistsResponse()
 
-    @says("create namespace")
+    @operation("create namespace")
     def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
         namespace = names.parse_namespace_id(request.id)
         mode = choice(CreateMode, request.mode, "create mode")
         kept = self._catalog.create_namespace(namespace, mode, request.properties or {})
         return api.CreateNamespaceResponse(properties=dict(kept))
 
-    @says("drop namespace")
+    @operation("drop namespace")
     def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
         namespace = names.parse_namespace_id(request.id)
         mode = choice(DropMode, request.mode, "drop mode")
         behaviour = choice(DropBehaviour, request.behavior, "drop behavior")
         try:
-            properties = self._lives.drop_namespace(namespace, behaviour, self._terms_of())
+            properties = self._lifecycle.drop_namespace(namespace, behaviour, self._terms_of())
         except NamespaceNotFoundError:
             if mode is DropMode.FAIL:
                 raise

@@ -8,7 +8,7 @@ import lance_namespace as api
 
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace.data import DataOperations
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.tables import queries, sql, statistics
 from tiltyard.tables.ipc import write_ipc, write_ipc_to
 
@@ -16,27 +16,27 @@ from tiltyard.tables.ipc import write_ipc, write_ipc_to
 class QueryOperations(DataOperations):
     """Counting and querying, and the plans of queries."""
 
-    @says("count the rows of table")
+    @operation("count the rows of table")
     def count_table_rows(self, request: api.CountTableRowsRequest) -> api.CountTableRowsResponse:
         """Without a predicate from the table's metadata alone."""
         dataset = self._read(request.id, request.version, request.branch)
         counted = dataset.count_rows(sql.condition(request.predicate))
         return api.CountTableRowsResponse(count=counted)
 
-    @says("query table")
+    @operation("query table")
     def query_table(self, request: api.QueryTableRequest) -> api.QueryTableResponse:
         """Rows by filter, by a vector or by a text, as an Arrow IPC file."""
         dataset = self._read(request.id, request.version, request.branch)
         schema, batches = queries.batches(queries.scanner(dataset, request))
         return api.QueryTableResponse(data=write_ipc(schema, batches))
 
-    @says("query table")
+    @operation("query table")
     def query_table_to(self, request: api.QueryTableRequest, sink: BinaryIO) -> None:
         """The same into a file, batch after batch: the answer need not fit into memory."""
         dataset = self._read(request.id, request.version, request.branch)
         write_ipc_to(sink, *queries.batches(queries.scanner(dataset, request)))
 
-    @says("explain a query of table")
+    @operation("explain a query of table")
     def explain_table_query_plan(self, request: api.ExplainTableQueryPlanRequest) -> str:
         """How Lance would answer a query, without a row being read."""
         query = request.query
@@ -48,13 +48,13 @@ class QueryOperations(DataOperations):
         dataset = self._read(request.id or query.id, query.version, next(iter(branches), None))
         return queries.scanner(dataset, query).explain_plan(verbose=bool(request.verbose))
 
-    @says("analyze a query of table")
+    @operation("analyze a query of table")
     def analyze_table_query_plan(self, request: api.AnalyzeTableQueryPlanRequest) -> str:
         """How Lance answers a query, and what each step took. The query is run."""
         dataset = self._read(request.id, request.version, request.branch)
         return queries.scanner(dataset, request).analyze_plan()
 
-    @says("get statistics of table")
+    @operation("get statistics of table")
     def get_table_stats(self, request: api.GetTableStatsRequest) -> api.GetTableStatsResponse:
         """Rows, bytes, indexes and how the rows are spread over fragments."""
         return statistics.statistics(self._read(request.id, branch=request.branch))

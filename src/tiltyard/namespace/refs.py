@@ -11,7 +11,7 @@ from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.errors import TableVersionNotFoundError, TiltyardError
 from tiltyard.namespace.data import DataOperations, branch_of
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.paging import page
 from tiltyard.tables import refs, transactions
 from tiltyard.tables.refs import Point
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ReferenceOperations(DataOperations):
     """Tags, branches, restoring."""
 
-    @says("restore table")
+    @operation("restore table")
     def restore_table(self, request: api.RestoreTableRequest) -> api.RestoreTableResponse:
         """Make an older version the latest one again; what came since stays in the history."""
         branch = branch_of(request.branch)
@@ -34,7 +34,7 @@ class ReferenceOperations(DataOperations):
 
     # -- tags
 
-    @says("list the tags of table")
+    @operation("list the tags of table")
     def list_table_tags(self, request: api.ListTableTagsRequest) -> api.ListTableTagsResponse:
         found = refs.tags(self._read(request.id))
         chosen, token = page(list(found), request.page_token, request.limit)
@@ -42,7 +42,7 @@ class ReferenceOperations(DataOperations):
             tags={name: found[name] for name in chosen}, page_token=token
         )
 
-    @says("look up a tag of table")
+    @operation("look up a tag of table")
     def get_table_tag_version(
         self, request: api.GetTableTagVersionRequest
     ) -> api.GetTableTagVersionResponse:
@@ -50,7 +50,7 @@ class ReferenceOperations(DataOperations):
         point = refs.tagged(self._read_found(table), table, request.tag)
         return api.GetTableTagVersionResponse(version=point.version, branch=point.branch)
 
-    @says("tag table")
+    @operation("tag table")
     def create_table_tag(self, request: api.CreateTableTagRequest) -> api.CreateTableTagResponse:
         """Give a version a name; it is kept as long as it has one."""
         table = self._found(request.id)
@@ -61,7 +61,7 @@ class ReferenceOperations(DataOperations):
         self._must_stay(table, point, lambda: dataset.tags.delete(request.tag))
         return api.CreateTableTagResponse()
 
-    @says("move a tag of table")
+    @operation("move a tag of table")
     def update_table_tag(self, request: api.UpdateTableTagRequest) -> api.UpdateTableTagResponse:
         """Let a tag name another version."""
         table = self._found(request.id)
@@ -73,7 +73,7 @@ class ReferenceOperations(DataOperations):
         self._must_stay(table, point, lambda: dataset.tags.update(request.tag, before.reference))
         return api.UpdateTableTagResponse()
 
-    @says("delete a tag of table")
+    @operation("delete a tag of table")
     def delete_table_tag(self, request: api.DeleteTableTagRequest) -> api.DeleteTableTagResponse:
         """Take a name away; the version stays until versions are deleted."""
         table = self._found(request.id)
@@ -84,7 +84,7 @@ class ReferenceOperations(DataOperations):
 
     # -- branches
 
-    @says("list the branches of table")
+    @operation("list the branches of table")
     def list_table_branches(
         self, request: api.ListTableBranchesRequest
     ) -> api.ListTableBranchesResponse:
@@ -94,7 +94,7 @@ class ReferenceOperations(DataOperations):
             branches={name: found[name] for name in chosen}, page_token=token
         )
 
-    @says("create a branch of table")
+    @operation("create a branch of table")
     def create_table_branch(
         self, request: api.CreateTableBranchRequest
     ) -> api.CreateTableBranchResponse:
@@ -115,7 +115,7 @@ class ReferenceOperations(DataOperations):
             self._must_stay(table, base, lambda: self._remove_branch(table, request.name, dataset))
         return api.CreateTableBranchResponse()
 
-    @says("delete a branch of table")
+    @operation("delete a branch of table")
     def delete_table_branch(
         self, request: api.DeleteTableBranchRequest
     ) -> api.DeleteTableBranchResponse:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-def says(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def operation(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Name what a method does; errors of pylance and the store leave it as ours, with that name.
 
     lancedb hands requests over as dicts; they become the model that the method takes.

@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import lance_namespace as api
 
-from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.compatible import CompatibleCatalog
-from tiltyard.catalog.directory import DirectoryCatalog
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
-from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.migration import Migration
-from tiltyard.catalog.pylance import Lance
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.lives import Lives
 from tiltyard.lifecycle.marker_purge import MarkerPurge
 from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Purge
+from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar
-from tiltyard.lifecycle.revival import Revival
+from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.maintenance.adoption import Adoption
 from tiltyard.maintenance.batches import Batches
@@ -34,18 +29,15 @@ from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.doctor import Doctor
 from tiltyard.maintenance.drift import Drifts, TolerantVersions
 from tiltyard.maintenance.leftovers import LeftOvers
-from tiltyard.maintenance.manifest import BOUNDARY
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
-from tiltyard.store import Retry, open_store
+from tiltyard.store import Retry
 from tiltyard.tables import describe
 from tiltyard.tables.files import LanceFiles
-from tiltyard.versions.boundary import Boundary
 from tiltyard.versions.client import CommitClient
 from tiltyard.versions.room import TableVersions
-from tiltyard.world import WORLD
 
 if TYPE_CHECKING:
     import lance
@@ -54,35 +46,28 @@ if TYPE_CHECKING:
 class Rooms(api.LanceNamespace):
     """What every family of operations stands on."""
 
-    def __init__(self, **properties: Any) -> None:
-        self._settings = Settings.from_properties(properties)
-        self._world = WORLD
-        self._store = open_store(self._settings)
-        self._lance = Lance(self._settings)
-        self._open_catalog()
+    def __init__(self, context: CatalogContext | None = None, /, **properties: Any) -> None:
+        """A `context` of one's own takes the place of one that the properties would open."""
+        self.context = context or CatalogContext.open(Settings.from_properties(properties))
+        self._settings = self.context.settings
+        self._clock = self.context.clock
+        self._store = self.context.store
+        self._lance = self.context.lance
+        self._directory = self.context.directory
+        self._manifest = self.context.manifest if self._settings.manifest_enabled else None
+        self._catalog = self.context.catalog
+        self._migration = Migration(self._store, self._clock, self._directory, self._manifest)
         self._open_lives()
         self._open_versions()
         self._open_health()
 
-    def _open_catalog(self) -> None:
-        """Which names there are, by the mode."""
-        self._directory = DirectoryCatalog(self._store, self._world)
-        self._manifest = manifest = (
-            self._open_manifest() if self._settings.manifest_enabled else None
-        )
-        self._catalog: Catalog = self._directory
-        if manifest is not None:
-            both = self._settings.dir_listing_enabled
-            self._catalog = CompatibleCatalog(manifest, self._directory) if both else manifest
-        self._migration = Migration(self._store, self._world, self._directory, manifest)
-
     def _open_lives(self) -> None:
         """How tables come, go and come back."""
-        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
+        store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
         files = LanceFiles(self._lance, store, self._door_of)
-        self._revival = Revival(store, world, files)
-        self._markers = Markers(store, world, self._revival)
-        self._moves = None if manifest is None else Moves(store, world, manifest)
+        self._recreation = Recreation(store, clock, files)
+        self._markers = Markers(store, clock, self._recreation)
+        self._moves = None if manifest is None else Moves(store, clock, manifest)
         self._registrar = Registrar(
             store,
             catalog,
@@ -92,21 +77,21 @@ class Rooms(api.LanceNamespace):
             self._moves,
             lists_directories=self._settings.dir_listing_enabled,
         )
-        self._lives = Lives(
-            store, world, catalog, self._directory, manifest, self._markers, self._registrar
+        self._lifecycle = TableLifecycle(
+            store, clock, catalog, self._directory, manifest, self._markers, self._registrar
         )
         self._purge = self._open_purge()
         self._creation = Creation(
-            store, world, catalog, files, self._revival, self._markers, Retry()
+            store, clock, catalog, files, self._recreation, self._markers, Retry()
         )
-        self._writing = Writing(store, world, catalog, files, self._revival, self._creation)
+        self._writing = Writing(store, clock, catalog, files, self._recreation, self._creation)
 
     def _open_purge(self) -> Purge:
         return Purge(
             self._store,
-            self._world,
-            self._lives.bin,
-            MarkerPurge(self._store, self._world, self._revival),
+            self._clock,
+            self._lifecycle.bin,
+            MarkerPurge(self._store, self._clock, self._recreation),
             self._manifest,
             self._moves,
             self._settings.actor,
@@ -123,57 +108,46 @@ class Rooms(api.LanceNamespace):
 
     def _open_versions(self) -> None:
         """The versions of tables, and what ends a change of several that a crash cut off."""
-        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
-        self._versions = TableVersions(store, world, catalog, manifest, Retry())
-        self._drifts = None if manifest is None else Drifts(store, world, self._lance, manifest)
+        store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
+        self._versions = TableVersions(store, clock, catalog, manifest, Retry())
+        self._drifts = None if manifest is None else Drifts(store, clock, self._lance, manifest)
         self._for_writers = TolerantVersions(self._versions, catalog, self._drifts)
         self._recovery = Recovery(
-            store, world, catalog, manifest, self._versions, self._client, self._settings.actor
+            store, clock, catalog, manifest, self._versions, self._client, self._settings.actor
         )
         self._batches = Batches(store, catalog, self._versions, self._recovery)
-        self._branches = Branches(store, world)
+        self._branches = Branches(store, clock)
 
     def _open_health(self) -> None:
         """What looks after a catalog."""
-        store, world, catalog, manifest = self._store, self._world, self._catalog, self._manifest
+        store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
         sidecars = self._recovery.sidecars
         self._left_overs = LeftOvers(
-            store, world, self._directory, manifest, self._revival, self._moves, self._registrar
+            store, clock, self._directory, manifest, self._recreation, self._moves, self._registrar
         )
         self._orphans = Orphans(
             store,
-            world,
+            clock,
             self._lance,
             catalog,
             manifest,
             sidecars,
             lists_directories=self._settings.dir_listing_enabled,
         )
-        self._adoption = Adoption(store, world, self._markers, manifest)
+        self._adoption = Adoption(store, clock, self._markers, manifest)
         self._doctor = Doctor(
             store,
-            world,
+            clock,
             catalog,
             self._directory,
             manifest,
-            None if manifest is None else self._manifest_table,
-            self._lives.bin,
+            None if manifest is None else manifest.table,
+            self._lifecycle.bin,
             sidecars,
             self._left_overs,
             self._orphans.beside,
             Checkup(store, self._versions, self._drifts, self._branches, self._open),
         )
-
-    def _open_manifest(self) -> ManifestCatalog:
-        retry = Retry(
-            attempts=self._settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25
-        )
-        self._manifest_boundary = Boundary(self._store, BOUNDARY, self._world, Retry())
-        table = self._manifest_table = ManifestTable(
-            self._store, self._lance, self._settings, retry, self._manifest_boundary.check
-        )
-        committer = Committer(table, retry)
-        return ManifestCatalog(self._store, table, committer, self._world)
 
     def __repr__(self) -> str:
         return self.namespace_id()
@@ -260,7 +234,7 @@ class Rooms(api.LanceNamespace):
         options = dict(self._settings.storage)
         interval = self._settings.vend_input_storage_options_refresh_interval_millis
         if interval is not None:
-            options["expires_at_millis"] = str(self._world.now_ms() + interval)
+            options["expires_at_millis"] = str(self._clock.now_ms() + interval)
         return options
 
 

@@ -11,7 +11,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode
 from tiltyard.errors import TableAlreadyExistsError, UnsupportedOperationError
 from tiltyard.namespace.data import DataOperations, NoDataYetError, branch_of
-from tiltyard.namespace.requests import choice, says
+from tiltyard.namespace.requests import choice, operation
 from tiltyard.tables import rows, transactions
 from tiltyard.tables.ipc import check_schema, read_ipc
 
@@ -26,7 +26,7 @@ class InsertMode(StrEnum):
 class RowOperations(DataOperations):
     """Inserting, merging, updating and deleting."""
 
-    @says("insert into table")
+    @operation("insert into table")
     def insert_into_table(
         self, request: api.InsertIntoTableRequest, request_data: bytes
     ) -> api.InsertIntoTableResponse:
@@ -58,7 +58,7 @@ class RowOperations(DataOperations):
                 transaction_id=transactions.of(dataset),
             )
 
-    @says("merge into table")
+    @operation("merge into table")
     def merge_insert_into_table(
         self, request: api.MergeInsertIntoTableRequest, request_data: bytes
     ) -> api.MergeInsertIntoTableResponse:
@@ -74,7 +74,7 @@ class RowOperations(DataOperations):
                 transaction_id=transactions.of(dataset),
             )
 
-    @says("update table")
+    @operation("update table")
     def update_table(self, request: api.UpdateTableRequest) -> api.UpdateTableResponse:
         """Set columns to expressions, in the rows that a predicate chooses or in all."""
         if request.properties:
@@ -89,7 +89,7 @@ class RowOperations(DataOperations):
                 transaction_id=transactions.of(dataset),
             )
 
-    @says("delete from table")
+    @operation("delete from table")
     def delete_from_table(self, request: api.DeleteFromTableRequest) -> api.DeleteFromTableResponse:
         """Delete the rows that a predicate chooses."""
         with self._change(request.id, request.branch) as dataset:

@@ -15,7 +15,7 @@ from tiltyard.catalog.base import CreateMode, RegisterMode
 from tiltyard.catalog.migration import Migrated, Migration
 from tiltyard.errors import InvalidInputError, TableNotFoundError
 from tiltyard.lifecycle.registration import Registration
-from tiltyard.namespace.requests import choice, properties_of, says
+from tiltyard.namespace.requests import choice, operation, properties_of
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.paging import page
 from tiltyard.tables import describe, schema
@@ -33,7 +33,7 @@ class TableOperations(Rooms):
 
     # -- tables: which there are
 
-    @says("list tables of")
+    @operation("list tables of")
     def list_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
         """One request to the manifest, one listing of the root, or both, by the mode.
 
@@ -45,21 +45,21 @@ class TableOperations(Rooms):
             found = self._without_declared([(*namespace, name) for name in found], found)
         return _page_of(found, request)
 
-    @says("list all tables")
+    @operation("list all tables")
     def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
         found = self._catalog.list_all_tables()
         if request.include_declared is False:
             found = self._without_declared([names.split_object_id(each) for each in found], found)
         return _page_of(found, request)
 
-    @says("look for table")
+    @operation("look for table")
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
         table = self._catalog.find(names.parse_table_id(request.id))
         if request.version is not None:
             self._open(table, describe.At(request.version))
         return api.TableExistsResponse()
 
-    @says("describe table")
+    @operation("describe table")
     def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
         """What finding the table takes: one request for a table of the manifest, two in directory
         mode, three for a root table in both; with detail, what Lance needs to open the version."""
@@ -90,7 +90,7 @@ class TableOperations(Rooms):
             raise at.missing(table)
         return answer
 
-    @says("open table")
+    @operation("open table")
     def open_table(
         self, id: Sequence[str], *, version: int | None = None, tag: str | None = None
     ) -> lance.LanceDataset:
@@ -98,14 +98,14 @@ class TableOperations(Rooms):
         table = self._catalog.find(names.parse_table_id(id))
         return self._open(table, describe.At(version, tag))
 
-    @says("read table")
+    @operation("read table")
     def snapshot_table(self, id: Sequence[str], at: describe.At = describe.LATEST) -> Snapshot:
         """One version of a table, fixed, in a form that other processes can open."""
         table = self._catalog.find(names.parse_table_id(id))
         dataset = self._open(table, at)
         return Snapshot(self._uri(table), at.pinned(dataset), dict(self._settings.storage))
 
-    @says("list the versions of table")
+    @operation("list the versions of table")
     def table_history(self, id: Sequence[str]) -> list[describe.Version]:
         """Every version of a table that is still there, oldest first."""
         table = self._catalog.find(names.parse_table_id(id))
@@ -114,12 +114,12 @@ class TableOperations(Rooms):
 
     # -- tables: making and removing
 
-    @says("declare table")
+    @operation("declare table")
     def declare_table(self, request: api.DeclareTableRequest) -> api.DeclareTableResponse:
         """Reserve a name without data. V1 three requests, V2 five."""
         return self.declare_tables([request])[0]
 
-    @says("declare tables")
+    @operation("declare tables")
     def declare_tables(
         self, requests: Sequence[api.DeclareTableRequest]
     ) -> list[api.DeclareTableResponse]:
@@ -153,7 +153,7 @@ class TableOperations(Rooms):
                 hint="leave it out, or write the table and register it",
             )
 
-    @says("create table")
+    @operation("create table")
     def create_table(
         self, request: api.CreateTableRequest, request_data: bytes
     ) -> api.CreateTableResponse:
@@ -171,7 +171,7 @@ class TableOperations(Rooms):
             properties=properties_of(created.table),
         )
 
-    @says("create an empty table")
+    @operation("create an empty table")
     def create_empty_table(self, request: api.CreateTableRequest) -> api.CreateTableResponse:
         """`declare_table`, as older clients call it. It gets its schema with its first rows."""
         if choice(CreateMode, request.mode, "create mode") is not CreateMode.CREATE:
@@ -185,12 +185,12 @@ class TableOperations(Rooms):
             properties=declared.properties,
         )
 
-    @says("register table")
+    @operation("register table")
     def register_table(self, request: api.RegisterTableRequest) -> api.RegisterTableResponse:
         """Give a name to a Lance table that lies inside the root and has none."""
         return self.register_tables([request])[0]
 
-    @says("register tables")
+    @operation("register tables")
     def register_tables(
         self, requests: Sequence[api.RegisterTableRequest]
     ) -> list[api.RegisterTableResponse]:
@@ -212,7 +212,7 @@ class TableOperations(Rooms):
             for table in registered
         ]
 
-    @says("deregister table")
+    @operation("deregister table")
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
@@ -221,7 +221,7 @@ class TableOperations(Rooms):
             id=list(identifier), location=self._uri(table), properties=properties_of(table)
         )
 
-    @says("rename table")
+    @operation("rename table")
     def rename_table(self, request: api.RenameTableRequest) -> api.RenameTableResponse:
         """Give a table another name, in another namespace too. Its bytes do not move."""
         identifier = names.parse_table_id(request.id)

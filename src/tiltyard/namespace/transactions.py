@@ -21,7 +21,7 @@ from tiltyard.errors import (
     UnsupportedOperationError,
 )
 from tiltyard.namespace.data import DataOperations
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.namespace.tables import TableOperations
 from tiltyard.namespace.versions import VersionOperations
 from tiltyard.tables import refs, transactions
@@ -32,7 +32,7 @@ from tiltyard.tables.transactions import SUCCEEDED, Commit
 class TransactionOperations(TableOperations, VersionOperations, DataOperations):
     """Describing transactions, and committing to several tables."""
 
-    @says("describe transaction")
+    @operation("describe transaction")
     def describe_transaction(
         self, request: api.DescribeTransactionRequest
     ) -> api.DescribeTransactionResponse:
@@ -40,7 +40,7 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
         found = self._commit(request.id)
         return api.DescribeTransactionResponse(status=SUCCEEDED, properties=found.described())
 
-    @says("alter transaction")
+    @operation("alter transaction")
     def alter_transaction(
         self, request: api.AlterTransactionRequest
     ) -> api.AlterTransactionResponse:
@@ -83,7 +83,7 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
         later = (version for version in visible if version > min(begun))
         return transactions.find(self._open(table, At(branch=branch)), later, wanted)
 
-    @says("commit to tables")
+    @operation("commit to tables")
     def batch_commit_tables(
         self, request: api.BatchCommitTablesRequest
     ) -> api.BatchCommitTablesResponse:

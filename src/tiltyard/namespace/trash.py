@@ -11,10 +11,10 @@ import lance_namespace as api
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError
-from tiltyard.lifecycle.lives import TermsOf
 from tiltyard.lifecycle.purge import Purge, PurgePlan, Receipt, TableProgress, write_receipts
+from tiltyard.lifecycle.tables import TermsOf
 from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
-from tiltyard.namespace.requests import properties_of, says
+from tiltyard.namespace.requests import operation, properties_of
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.settings import duration
 
@@ -26,7 +26,7 @@ Duration = str | int | float | timedelta | None
 class TrashOperations(Rooms):
     """Dropping tables, bringing them back, and deleting them for good."""
 
-    @says("drop table")
+    @operation("drop table")
     def drop_table(
         self, request: api.DropTableRequest, *, ttl: Duration = None, reason: str | None = None
     ) -> api.DropTableResponse:
@@ -36,9 +36,9 @@ class TrashOperations(Rooms):
         the namespace's property `default_ttl` counts, and then the catalog's.
         """
         identifier = names.parse_table_id(request.id)
-        return self._dropped(self._lives.drop(identifier, self._terms_of(ttl, reason)))
+        return self._dropped(self._lifecycle.drop(identifier, self._terms_of(ttl, reason)))
 
-    @says("drop tables")
+    @operation("drop tables")
     def drop_tables(
         self,
         requests: Sequence[api.DropTableRequest],
@@ -51,14 +51,14 @@ class TrashOperations(Rooms):
         if len(set(identifiers)) < len(identifiers):
             raise InvalidInputError("a table is named twice")
         terms = self._terms_of(ttl, reason)
-        return [self._dropped(table) for table in self._lives.drop_all(identifiers, terms)]
+        return [self._dropped(table) for table in self._lifecycle.drop_all(identifiers, terms)]
 
     def _dropped(self, table: Table) -> api.DropTableResponse:
         return api.DropTableResponse(
             id=list(table.id), location=self._uri(table), properties=properties_of(table)
         )
 
-    @says("undrop table")
+    @operation("undrop table")
     def undrop_table(
         self,
         id: Sequence[str],
@@ -72,7 +72,7 @@ class TrashOperations(Rooms):
         `as_id` gives it another name without copying a byte; `keep_newer` accepts what somebody
         wrote to it after it was dropped.
         """
-        table = self._lives.undrop(
+        table = self._lifecycle.undrop(
             names.parse_table_id(id),
             generation=generation,
             target=None if as_id is None else names.parse_table_id(as_id),
@@ -80,17 +80,17 @@ class TrashOperations(Rooms):
         )
         return api.RegisterTableResponse(location=self._uri(table), properties=properties_of(table))
 
-    @says("tell the status of table")
+    @operation("tell the status of table")
     def table_status(self, id: Sequence[str]) -> TableStatus:
         """Whether a table exists, is in the trash, or is not found (purged, or never was)."""
-        return self._lives.status(names.parse_table_id(id))
+        return self._lifecycle.status(names.parse_table_id(id))
 
-    @says("list the trash of")
+    @operation("list the trash of")
     def list_trash(self, *, with_bytes: bool = False) -> list[Trashed]:
         """Every dropped table, oldest drop first. Its size costs a listing of each."""
-        return self._lives.bin.everything(with_bytes=with_bytes)
+        return self._lifecycle.bin.everything(with_bytes=with_bytes)
 
-    @says("list what can be purged from")
+    @operation("list what can be purged from")
     def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[Trashed]:
         """Dropped tables that are not held and whose time has run out.
 
@@ -98,14 +98,14 @@ class TrashOperations(Rooms):
         """
         return self._purge.purgable(_aware(deleted_before))
 
-    @says("purge table")
+    @operation("purge table")
     def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
         """Delete a dropped table for good, whether or not its time has come."""
         self._store.require_conditions()
-        dropped = self._lives.bin.find(names.parse_table_id(id), generation)
+        dropped = self._lifecycle.bin.find(names.parse_table_id(id), generation)
         return self._purge.purge(dropped)
 
-    @says("purge tables of")
+    @operation("purge tables of")
     def purge_tables(
         self,
         ids: Sequence[Sequence[str]] | None = None,
@@ -117,7 +117,7 @@ class TrashOperations(Rooms):
         plan = self.plan_purge(ids)
         return self._purge.as_planned(plan) if dry_run else self.apply_purge(plan, progress)
 
-    @says("plan a purge of")
+    @operation("plan a purge of")
     def plan_purge(
         self,
         ids: Sequence[Sequence[str]] | None = None,
@@ -132,7 +132,7 @@ class TrashOperations(Rooms):
         tables = None if ids is None else [names.parse_table_id(each) for each in ids]
         return self._purge.plan(tables, _aware(deleted_before), with_bytes=with_bytes)
 
-    @says("apply a purge to")
+    @operation("apply a purge to")
     def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
         self._store.require_conditions()
@@ -143,30 +143,30 @@ class TrashOperations(Rooms):
         self._store.require_conditions()
         return self._purge
 
-    @says("keep the receipts of")
+    @operation("keep the receipts of")
     def keep_receipts(self, receipts: Sequence[Receipt]) -> str | None:
         """Write receipts into a file of the catalog, one line each, and tell where it is."""
-        return write_receipts(self._store, self._world, receipts)
+        return write_receipts(self._store, self._clock, receipts)
 
-    @says("hold table")
+    @operation("hold table")
     def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
         """Keep a dropped table from being purged until it is released."""
-        return self._lives.hold(names.parse_table_id(id), True, generation)
+        return self._lifecycle.hold(names.parse_table_id(id), True, generation)
 
-    @says("release table")
+    @operation("release table")
     def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
         """Let a held table go again, when its time has come."""
-        return self._lives.hold(names.parse_table_id(id), False, generation)
+        return self._lifecycle.hold(names.parse_table_id(id), False, generation)
 
-    @says("protect table")
+    @operation("protect table")
     def protect_table(self, id: Sequence[str]) -> None:
         """Keep a table from being dropped until it is unprotected."""
-        self._lives.protect(names.parse_table_id(id), True)
+        self._lifecycle.protect(names.parse_table_id(id), True)
 
-    @says("unprotect table")
+    @operation("unprotect table")
     def unprotect_table(self, id: Sequence[str]) -> None:
         """Allow a protected table to be dropped."""
-        self._lives.protect(names.parse_table_id(id), False)
+        self._lifecycle.protect(names.parse_table_id(id), False)
 
     def _terms(
         self, namespace: names.NamespaceId, ttl: Duration = None, reason: str | None = None

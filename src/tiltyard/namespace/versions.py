@@ -8,7 +8,7 @@ import lance_namespace as api
 
 from tiltyard import names
 from tiltyard.errors import ConcurrentModificationError, UnsupportedOperationError
-from tiltyard.namespace.requests import says
+from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.versions import answers
 from tiltyard.versions.management import ManagedTable, Progress
@@ -18,7 +18,7 @@ from tiltyard.versions.snapshots import CatalogSnapshot, Snapshots
 class VersionOperations(Rooms):
     """Publishing, listing, describing and deleting versions."""
 
-    @says("create a version of table")
+    @operation("create a version of table")
     def create_table_version(
         self, request: api.CreateTableVersionRequest
     ) -> api.CreateTableVersionResponse:
@@ -31,7 +31,7 @@ class VersionOperations(Rooms):
             raise
         return answers.create(self._for_writers, self._root, request)
 
-    @says("create versions of tables")
+    @operation("create versions of tables")
     def batch_create_table_versions(
         self, request: api.BatchCreateTableVersionsRequest
     ) -> api.BatchCreateTableVersionsResponse:
@@ -46,21 +46,21 @@ class VersionOperations(Rooms):
             versions=[answers.as_version(self._root, each) for each in created]
         )
 
-    @says("list versions of table")
+    @operation("list versions of table")
     def list_table_versions(
         self, request: api.ListTableVersionsRequest
     ) -> api.ListTableVersionsResponse:
         """Versions that readers may see, oldest first unless `descending`."""
         return answers.listed(self._versions, self._root, request)
 
-    @says("describe a version of table")
+    @operation("describe a version of table")
     def describe_table_version(
         self, request: api.DescribeTableVersionRequest
     ) -> api.DescribeTableVersionResponse:
         """One version, or the latest. TableVersionNotFoundError."""
         return answers.described(self._versions, self._root, request)
 
-    @says("delete versions of table")
+    @operation("delete versions of table")
     def batch_delete_table_versions(
         self,
         request: api.BatchDeleteTableVersionsRequest,
@@ -79,7 +79,7 @@ class VersionOperations(Rooms):
 
     # -- managed versions
 
-    @says("manage versions of")
+    @operation("manage versions of")
     def manage_versions(
         self, *, dry_run: bool = False, progress: Progress | None = None
     ) -> list[ManagedTable]:
@@ -90,7 +90,7 @@ class VersionOperations(Rooms):
         """
         return self._versions.management.run(dry_run=dry_run, progress=progress)
 
-    @says("hide a version of table")
+    @operation("hide a version of table")
     def hide_version(self, id: Sequence[str], version: int, *, reason: str | None = None) -> None:
         """Keep readers from one version of a managed table, without deleting it.
 
@@ -99,13 +99,13 @@ class VersionOperations(Rooms):
         self._store.require_conditions()
         self._versions.hide(names.parse_table_id(id), version, reason)
 
-    @says("show a version of table")
+    @operation("show a version of table")
     def show_version(self, id: Sequence[str], version: int) -> None:
         """Let readers see a version again that was hidden; one that was not is fine."""
         self._store.require_conditions()
         self._versions.show(names.parse_table_id(id), version)
 
-    @says("take a snapshot of")
+    @operation("take a snapshot of")
     def snapshot(
         self, version: int | None = None, *, managed_only: bool = False
     ) -> CatalogSnapshot:
@@ -119,5 +119,5 @@ class VersionOperations(Rooms):
                 "without a manifest nothing tells which versions tables had together",
                 hint="open the catalog with manifest_enabled=true",
             )
-        snapshots = Snapshots(self._lance, self._manifest_table, self._versions.rows)
+        snapshots = Snapshots(self._lance, self.context.manifest.table, self._versions.rows)
         return snapshots.take(version, managed_only=managed_only)

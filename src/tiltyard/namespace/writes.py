@@ -17,7 +17,7 @@ from tiltyard.catalog.pylance import discard
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.creation import Created
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
-from tiltyard.namespace.requests import choice, says
+from tiltyard.namespace.requests import choice, operation
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.store import NotThere
 from tiltyard.tables import describe
@@ -32,7 +32,7 @@ CLOSED = "closed"
 class WriteOperations(Rooms):
     """Writing rows in two halves."""
 
-    @says("begin to write table")
+    @operation("begin to write table")
     def begin_write(
         self,
         id: Sequence[str],
@@ -60,7 +60,7 @@ class WriteOperations(Rooms):
             schema=schema,
         )
 
-    @says("finish writing table")
+    @operation("finish writing table")
     def finish_write(
         self,
         pending: PendingWrite,
@@ -98,7 +98,7 @@ class WriteOperations(Rooms):
                 discard(self._store, written.files)
             raise
 
-    @says("rewrite rows of table")
+    @operation("rewrite rows of table")
     def finish_rewrite(self, pending: PendingWrite, rewrite: Rewrite) -> Created:
         """Make the one commit of a rewrite: of `tables.rewrites.delete_rows` and new fragments.
 
@@ -116,7 +116,7 @@ class WriteOperations(Rooms):
         self._versions.check_landed(created.table, created.version)
         return created
 
-    @says("abandon writing table")
+    @operation("abandon writing table")
     def abandon_write(self, pending: PendingWrite, fragments: Sequence[str]) -> bool:
         """Remove files that only this write can have made, unless a commit has them, or may have.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import Lance, LostRaceError
+from tiltyard.clock import SYSTEM_CLOCK
 from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError
 from tiltyard.lifecycle.writing import AGAIN, WriteMode
 from tiltyard.settings import STORAGE_PREFIX, Settings
@@ -22,7 +23,6 @@ from tiltyard.store import open_store
 from tiltyard.tables import fragments as written_fragments
 from tiltyard.tables.files import LanceFiles
 from tiltyard.tables.fragments import Written
-from tiltyard.world import WORLD
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Directory:
         rows = Written(
             self._location, schema, fragments, transaction_properties, evolves=pending.evolves
         )
-        nonce = WORLD.token(12)
+        nonce = SYSTEM_CLOCK.token(12)
         try:
             if pending.replaces and not pending.evolves:
                 base = expected_version or pending.read_version

@@ -21,7 +21,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from tiltyard.errors import InvalidInputError, TiltyardError, translate
 from tiltyard.settings import Settings
-from tiltyard.store import settle
+from tiltyard.store import read_back
 from tiltyard.store.base import (
     AlreadyThere,
     Ambiguous,
@@ -200,7 +200,7 @@ class CloudStore:
 
     def require_conditions(self) -> None:
         if not self._conditions_hold:
-            settle.probe(self)
+            read_back.probe(self)
             self._conditions_hold = True
 
     # -- one attempt, and what its failure means

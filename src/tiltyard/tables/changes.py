@@ -1,8 +1,8 @@
 """The rows that came and went between versions of a table, a fragment at a time.
 
-`Came` and `Went` are work for one process each, made from a `Commit` without a request, and small
-enough to travel. Rows that came are read at any version that still has their fragment as it was;
-rows that went are those of the version before whose addresses are no longer there.
+`AddedRows` and `RemovedRows` are work for one process each, made from a `Commit` without a request,
+and small enough to travel. Rows that came are read at any version that still has their fragment as
+it was; rows that went are those of the version before whose addresses are no longer there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class AddedRows:
     """Rows that a version brought, in one fragment; `at` is the version to read them from.
 
     With `mixed` only those are meant that the version touched: what it created was inserted, what
@@ -62,7 +62,7 @@ class Came:
 
 
 @dataclass(frozen=True, slots=True)
-class Went:
+class RemovedRows:
     """Rows that a version took out of one fragment: all, or those whose addresses are gone.
 
     Those that are found again in fragments that came, by their row ids, were updated.
@@ -75,7 +75,7 @@ class Went:
     came: tuple[str, ...] = ()
 
 
-Work = Came | Went
+Work = AddedRows | RemovedRows
 
 
 # ---------------------------------------------------------------- planning
@@ -84,7 +84,7 @@ Work = Came | Went
 def inserts(commits: Sequence[Commit]) -> list[list[Work]]:
     """For each version the rows that it added; none for one that did anything else."""
     return [
-        [Came(each.version, at, piece.name, piece.rows) for piece in each.came]
+        [AddedRows(each.version, at, piece.name, piece.rows) for piece in each.came]
         if each.kind is Kind.APPEND
         else []
         for each, at in zip(commits, _readable_at(commits), strict=True)
@@ -100,11 +100,11 @@ def _changes(commit: Commit, at: int) -> list[Work]:
     version, mixed = commit.version, commit.kind is Kind.UPDATE
     found_again = tuple(each.name for each in commit.came) if mixed else ()
     went = [
-        Went(version, each.number, each.rows, commit.kind is Kind.REPLACE, found_again)
+        RemovedRows(version, each.number, each.rows, commit.kind is Kind.REPLACE, found_again)
         for each in commit.went or ()
     ]
     came = [
-        Came(version, version if mixed else at, each.name, each.rows, mixed)
+        AddedRows(version, version if mixed else at, each.name, each.rows, mixed)
         for each in (*commit.came, *commit.in_place)
     ]
     return [*went, *came]
@@ -170,13 +170,15 @@ class _Versions:
         for at, several in groupby(work, _scanned_together):
             if at is None:
                 for each in several:
-                    yield from self._touched(each) if isinstance(each, Came) else self._gone(each)
+                    yield from (
+                        self._touched(each) if isinstance(each, AddedRows) else self._gone(each)
+                    )
             else:
-                names = [each.name for each in several if isinstance(each, Came)]
+                names = [each.name for each in several if isinstance(each, AddedRows)]
                 for batch in self._scan(at, [self._fragment(at, each) for each in names]):
                     yield batch, Change.INSERT
 
-    def _touched(self, came: Came) -> Marked:
+    def _touched(self, came: AddedRows) -> Marked:
         """Rows that a version created or gave new values; which, their row versions tell."""
         fragment = self._fragment(came.at, came.name)
         wanted = f"{_UPDATED} = {came.version}"
@@ -184,7 +186,7 @@ class _Versions:
             is_new = pc.equal(batch.column(_CREATED), came.version)
             yield batch.select(self._columns), pc.if_else(is_new, *_INSERT_OR_UPDATE)
 
-    def _gone(self, went: Went) -> Marked:
+    def _gone(self, went: RemovedRows) -> Marked:
         """Rows of the version before that are no longer there, whatever their place."""
         before, _ = self._at(went.version - 1)
         fragment = before.get_fragment(went.number)
@@ -201,7 +203,7 @@ class _Versions:
                 yield batch, Change.DELETE
 
     def _lost_addresses(
-        self, went: Went, before: lance.LanceDataset, fragment: LanceFragment
+        self, went: RemovedRows, before: lance.LanceDataset, fragment: LanceFragment
     ) -> list[int]:
         after, _ = self._at(went.version)
         rows = self._addresses(before, fragment, with_row_ids=bool(went.came))
@@ -260,4 +262,4 @@ _INSERT_OR_UPDATE = (pa.scalar(str(Change.INSERT)), pa.scalar(str(Change.UPDATE)
 
 def _scanned_together(work: Work) -> int | None:
     """Whole fragments of one version are read by one scan, anything else by itself."""
-    return work.at if isinstance(work, Came) and not work.mixed else None
+    return work.at if isinstance(work, AddedRows) and not work.mixed else None

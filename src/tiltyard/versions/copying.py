@@ -19,10 +19,10 @@ from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import PermissionDeniedError, TiltyardError
 from tiltyard.store import NotThere, Outcome, Store
 from tiltyard.versions.refusals import Refusals
-from tiltyard.world import World
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,12 @@ REMEMBERED = 100_000
 class Copying:
     """Copies the manifests of versions that are rows, and remembers which are complete."""
 
-    def __init__(self, store: Store, world: World, manifest: ManifestCatalog) -> None:
+    def __init__(self, store: Store, clock: Clock, manifest: ManifestCatalog) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._manifest = manifest
         self._complete: dict[str, None] = {}
-        self.refusals = Refusals(world)
+        self.refusals = Refusals(clock)
 
     def _finish(
         self, committed: Sequence[tuple[Sequence[Proposal], Sequence[Row]]]

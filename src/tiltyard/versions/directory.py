@@ -15,14 +15,14 @@ from functools import partial
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.boundary import Boundary, Mark
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
-from tiltyard.store import AlreadyThere, NotThere, Store, settle
+from tiltyard.store import AlreadyThere, NotThere, Store, read_back
 from tiltyard.versions import pins, tags
-from tiltyard.versions.boundary import Boundary, Mark
 from tiltyard.versions.collecting import Collecting
-from tiltyard.versions.reading import Seat, branch_of, must_be_files
+from tiltyard.versions.reading import TableGuard, branch_of, must_be_files
 from tiltyard.versions.staged import (
     fragments_in,
     read_staged,
@@ -57,21 +57,21 @@ class DirectoryVersions(Collecting):
         writer built on what may be gone. The staged file is removed once the version counts.
         """
         self._store.require_conditions()
-        seat = self._seat(new.table)
-        if new.location not in (None, seat.table.location):
+        guard = self._guard_of(new.table)
+        if new.location not in (None, guard.table.location):
             raise _replaced(new.table)
-        must_be_files(seat.table, new.branch)
-        location = branch_of(seat.table.location, new.branch)
+        must_be_files(guard.table, new.branch)
+        location = branch_of(guard.table.location, new.branch)
         key = version_files.key_of(location, new.version, new.naming)
         body = read_staged(self._store, new.staged, location, key, names.display(new.table))
-        boundary = self._boundary(seat.table, new.branch)
+        boundary = self._boundary(guard.table, new.branch)
         base, _ = transaction_of(body, new.staged)
         try:
-            before = self._guard_base(seat.table, new.branch, base)
+            before = self._guard_base(guard.table, new.branch, base)
             if before.number:
                 guard_fragments(self._store, new, location, body)
-            if seat.is_marked:
-                self._guard_floor(new, location, base, seat.floor)
+            if guard.is_marked:
+                self._guard_floor(new, location, base, guard.floor)
                 self._guard_directory(new, location, base)
         except ConcurrentModificationError:
             self.refusals.note(location, new.version)
@@ -80,14 +80,14 @@ class DirectoryVersions(Collecting):
             try:
                 # It lasts as long as Lance's own files do, to which it refers: those are not
                 # flushed one by one either.
-                settle.put_new(self._store, key, body, durable=False, same_as=new.staged)
+                read_back.put_new(self._store, key, body, durable=False, same_as=new.staged)
             except AlreadyThere as taken:
                 raise ConcurrentModificationError(
                     f"version {new.version} of table {names.display(new.table)} is another's",
                     hint="rebase onto it and commit again",
                 ) from taken
         self._guard_number(boundary, before, new.version, key, body)
-        self._guard_table(seat, new.branch)
+        self._guard_table(guard, new.branch)
         self._store.delete(new.staged)
         return VersionFile(new.version, key, len(body))
 
@@ -99,7 +99,7 @@ class DirectoryVersions(Collecting):
         if restored is None:
             return nullcontext()
         return pins.pinned(
-            self._store, self._world, location, restored, lambda each: boundary.kept().shows(each)
+            self._store, self._clock, location, restored, lambda each: boundary.kept().shows(each)
         )
 
     def _guard_base(self, table: Table, branch: str | None, base: int) -> Mark:
@@ -188,16 +188,16 @@ class DirectoryVersions(Collecting):
 
         TableVersionNotFoundError, VersionBehindBoundaryError if it was given up meanwhile.
         """
-        seat = self._seat(table)
+        guard = self._guard_of(table)
         self.describe(table, version, branch)
-        boundary = self._boundary(seat.table, branch)
-        tags.refer(boundary, version, partial(put, seat.table), partial(take_back, seat.table))
-        self._guard_table(seat, branch)
+        boundary = self._boundary(guard.table, branch)
+        tags.refer(boundary, version, partial(put, guard.table), partial(take_back, guard.table))
+        self._guard_table(guard, branch)
 
-    def _guard_table(self, seat: Seat, branch: str | None) -> None:
+    def _guard_table(self, guard: TableGuard, branch: str | None) -> None:
         """Guard C: a table that was dropped meanwhile was not written to. One request."""
-        if not self._holds(seat, branch):
-            raise _replaced(seat.table.id)
+        if not self._holds(guard, branch):
+            raise _replaced(guard.table.id)
 
 
 def guard_fragments(store: Store, new: NewVersion, location: str, body: bytes) -> None:

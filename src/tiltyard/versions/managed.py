@@ -13,6 +13,7 @@ from dataclasses import replace
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.boundary import REJECTED
 from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.draft import Edit
 from tiltyard.catalog.manifest.group import Then
@@ -28,7 +29,6 @@ from tiltyard.errors import (
     VersionBehindBoundaryError,
 )
 from tiltyard.names import TableId
-from tiltyard.versions.boundary import REJECTED
 from tiltyard.versions.collecting import chosen_of
 from tiltyard.versions.copying import Copying
 from tiltyard.versions.directory import NewVersion, guard_fragments
@@ -80,7 +80,7 @@ class ManagedVersions(Copying):
         except ConcurrentModificationError:
             self.refusals.note(location, new.version)
             raise
-        file = VersionFile(new.version, key, len(body), self._world.now_ms())
+        file = VersionFile(new.version, key, len(body), self._clock.now_ms())
         return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
 
     # -- reading
@@ -189,7 +189,7 @@ class ManagedVersions(Copying):
     def confirm(self, table: Table, version: int) -> bool:
         """Whether a version that a name refers to now is there, and stays. Ahead of the boundary
         one request to look, behind it three more to commit."""
-        nonce = self._world.token(12)
+        nonce = self._clock.token(12)
         try:
             self._manifest.submit(versions.confirm(table.id, table.location, version, nonce))
         except TableVersionNotFoundError:
@@ -198,7 +198,7 @@ class ManagedVersions(Copying):
 
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""
-        self._manifest.submit(versions.hide(table, version, self._world.now_ms(), because))
+        self._manifest.submit(versions.hide(table, version, self._clock.now_ms(), because))
 
     def show(self, table: TableId, version: int) -> None:
         """Let readers see a version again."""

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tiltyard import names
+from tiltyard.clock import Clock
 from tiltyard.errors import TableVersionNotFoundError
 from tiltyard.store import Store
-from tiltyard.world import World
 
 _FORMAT = 1
 _FOLDER = "pins"
@@ -35,15 +35,15 @@ def is_pin(key: str) -> bool:
 
 @contextmanager
 def pinned(
-    store: Store, world: World, location: str, version: int, is_kept: Callable[[int], bool]
+    store: Store, clock: Clock, location: str, version: int, is_kept: Callable[[int], bool]
 ) -> Iterator[None]:
     """Keep a version for as long as the block lasts. TableVersionNotFoundError if it was given up.
 
     Two requests, and what `is_kept` needs. A pin that a crash leaves keeps its version until it is
     removed with the orphans.
     """
-    key = f"{folder(location)}/{world.token(16)}{_SUFFIX}"
-    body = {"format": _FORMAT, "version": version, "at_ms": world.now_ms()}
+    key = f"{folder(location)}/{clock.token(16)}{_SUFFIX}"
+    body = {"format": _FORMAT, "version": version, "at_ms": clock.now_ms()}
     store.put(key, json.dumps(body).encode())
     try:
         if not is_kept(version):

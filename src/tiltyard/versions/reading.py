@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import Catalog, Table
+from tiltyard.catalog.boundary import Boundary, Kept
 from tiltyard.catalog.version_files import Naming, VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -21,16 +23,14 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry, Store, Tag
-from tiltyard.versions.boundary import Boundary, Kept
 from tiltyard.versions.references import referred
 from tiltyard.versions.refusals import Refusals
-from tiltyard.world import World
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class TableGuard:
     """A table as the catalog knows it now, and the state of the marker where one decides, and up to
     where its numbers are those of earlier tables."""
 
@@ -50,13 +50,13 @@ class NowManagedError(ConcurrentModificationError):
 class Reading:
     """Lists and describes versions in one catalog."""
 
-    def __init__(self, store: Store, world: World, catalog: Catalog, retry: Retry) -> None:
+    def __init__(self, store: Store, clock: Clock, catalog: Catalog, retry: Retry) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._catalog = catalog
         self._retry = retry
         self._boundaries: dict[str, Boundary] = {}
-        self.refusals = Refusals(world)
+        self.refusals = Refusals(clock)
 
     # -- reading
 
@@ -135,17 +135,17 @@ class Reading:
             must_be_files(found, branch)
         return found
 
-    def _seat(self, table: TableId) -> Seat:
+    def _guard_of(self, table: TableId) -> TableGuard:
         """The marker is read first: whoever changes the table after that is noticed."""
         present = marker.read(self._store, table[0]) if len(table) == 1 else None
         found = self._catalog.find(table)
-        return Seat(found, present.tag, present.floor) if present else Seat(found, None)
+        return TableGuard(found, present.tag, present.floor) if present else TableGuard(found, None)
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
         directory = f"{names.BOUNDARIES}/{branch_of(table.location, branch)}"
         known = self._boundaries.get(directory)
         if known is None:
-            known = Boundary(self._store, directory, self._world, self._retry)
+            known = Boundary(self._store, directory, self._clock, self._retry)
             known = self._boundaries.setdefault(directory, known)
         return known
 
@@ -185,7 +185,7 @@ class Reading:
         of another table. A purge deletes all versions too, and changes the state of the table
         first: that is looked at before and after.
         """
-        before = self._seat(table.id)
+        before = self._guard_of(table.id)
         boundary = self._boundary(table, branch)
         present = boundary.mark()
         newest = self._newest(branch_of(table.location, branch))
@@ -197,13 +197,13 @@ class Reading:
         boundary.renew(present.incarnation)
         return True
 
-    def _holds(self, seat: Seat, branch: str | None) -> bool:
+    def _holds(self, guard: TableGuard, branch: str | None) -> bool:
         """Whether a table is where it was, and in the same state all the time. One request."""
-        if seat.is_marked:
-            return marker.read(self._store, seat.table.id[0]).tag == seat.tag
-        found = self._catalog.find(seat.table.id)
+        if guard.is_marked:
+            return marker.read(self._store, guard.table.id[0]).tag == guard.tag
+        found = self._catalog.find(guard.table.id)
         must_be_files(found, branch)
-        return found.location == seat.table.location
+        return found.location == guard.table.location
 
 
 def branch_of(location: str, branch: str | None) -> str:

@@ -16,6 +16,7 @@ from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.versions import NotManagedError, boundary_of
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -27,7 +28,6 @@ from tiltyard.versions.directory import DirectoryVersions, NewVersion
 from tiltyard.versions.managed import ManagedVersions
 from tiltyard.versions.management import Management, is_rows
 from tiltyard.versions.reading import NowManagedError, branch_of
-from tiltyard.world import World
 
 T = TypeVar("T")
 
@@ -40,15 +40,15 @@ class TableVersions:
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         manifest: ManifestCatalog | None,
         retry: Retry,
     ) -> None:
         self._catalog = catalog
         self._manifest = manifest
-        self._files = DirectoryVersions(store, world, catalog, retry)
-        self.rows = None if manifest is None else ManagedVersions(store, world, manifest)
+        self._files = DirectoryVersions(store, clock, catalog, retry)
+        self.rows = None if manifest is None else ManagedVersions(store, clock, manifest)
         self.management = Management(catalog, manifest, self._files)
 
     # -- writing

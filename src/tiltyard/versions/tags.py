@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiltyard.versions.boundary import Boundary
+from tiltyard.catalog.boundary import Boundary
 
 
 def refer(

@@ -14,8 +14,8 @@ from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import (
     CreateMode,
+    CreateTarget,
     DropBehaviour,
-    Site,
     Table,
     already_exists,
     in_the_trash,
@@ -39,9 +39,15 @@ from tiltyard.catalog.manifest.rows import (
     check_properties,
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.table import MANAGEMENT, ManifestTable
+from tiltyard.catalog.manifest.table import (
+    MANAGEMENT,
+    ManifestTable,
+    NoManifestTable,
+    needs_manifest,
+)
 from tiltyard.catalog.marker import Marker
 from tiltyard.catalog.version_files import VersionFile
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -50,7 +56,6 @@ from tiltyard.errors import (
 )
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
-from tiltyard.world import World
 
 # Keys of the manifest table's own metadata that are not properties of the root.
 _NOT_PROPERTIES = (OURS, "lance.", MANAGEMENT)
@@ -60,12 +65,28 @@ class ManifestCatalog:
     """Every name is a row. Tables get a directory of their own, never used again."""
 
     def __init__(
-        self, store: Store, table: ManifestTable, committer: Committer, world: World
+        self,
+        store: Store,
+        table: ManifestTable | NoManifestTable,
+        committer: Committer,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._table = table
         self._committer = committer
-        self._world = world
+        self._clock = clock
+
+    @property
+    def is_enabled(self) -> bool:
+        """False in directory mode: then there is no row, and a commit that adds one is refused."""
+        return not isinstance(self._table, NoManifestTable)
+
+    @property
+    def table(self) -> ManifestTable:
+        """The table of rows itself. UnsupportedOperationError in directory mode."""
+        if isinstance(self._table, NoManifestTable):
+            raise needs_manifest("the catalog has no manifest")
+        return self._table
 
     # -- namespaces
 
@@ -77,7 +98,7 @@ class ManifestCatalog:
         if not namespace:
             return self._create_root(mode, properties)
         row = self.submit(
-            edits.create_namespace(namespace, mode, properties, self._world.now_ms())
+            edits.create_namespace(namespace, mode, properties, self._clock.now_ms())
         ).answer
         return dict(row.properties)
 
@@ -94,7 +115,7 @@ class ManifestCatalog:
                 self._table.create()
             self._table.read_for_writing()  # refuses a catalog that we must not write to
             kept = self.describe_namespace(names.ROOT)
-            self._table.update_metadata({**dict.fromkeys(kept), **properties})
+            self.table.update_metadata({**dict.fromkeys(kept), **properties})
         return self.describe_namespace(names.ROOT)
 
     def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
@@ -183,7 +204,7 @@ class ManifestCatalog:
             return found
         return replace(found, only_declared=not snapshot.head(row.object_id))
 
-    def occupant(self, table: TableId) -> Table | None:
+    def holder(self, table: TableId) -> Table | None:
         """One request; two for a table at a V1 location."""
         snapshot = self.read()
         self.check_namespace(snapshot, table[:-1])
@@ -201,10 +222,10 @@ class ManifestCatalog:
         self.submit(edits.forget_left_over(row))
         return None
 
-    def site(self, table: TableId, properties: Mapping[str, str]) -> Site:
+    def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """One request; two for a table at a V1 location."""
-        existing = self.occupant(table)
-        return Site(existing or self.place(table, properties), exists=existing is not None)
+        existing = self.holder(table)
+        return CreateTarget(existing or self.place(table, properties), exists=existing is not None)
 
     def is_only_declared(self, table: Table) -> bool:
         """One request, where finding the table did not tell."""
@@ -274,7 +295,7 @@ class ManifestCatalog:
         try:
             self.submit(publish, reservations)
         except TableAlreadyExistsError:  # or left over, which to look for makes it go
-            if any(self.occupant(table) is not None for table in tables):
+            if any(self.holder(table) is not None for table in tables):
                 raise
             self.submit(publish, reservations)
         return placed
@@ -282,7 +303,7 @@ class ManifestCatalog:
     def reservations(self, tables: Sequence[Table]) -> Then:
         """Something in directories that are ours already: for people, and for old clients."""
         bodies = {
-            f"{each.location}/{names.RESERVATION}": marker.reservation_body(self._world)
+            f"{each.location}/{names.RESERVATION}": marker.reservation_body(self._clock)
             for each in tables
         }
         return Then(self._put_all, bodies)
@@ -293,7 +314,7 @@ class ManifestCatalog:
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
-        location = names.hashed_directory(table, self._world.token(8))
+        location = names.hashed_directory(table, self._clock.token(8))
         kept, managed = dict(properties), self._table.known().managed
         return Table(table, location, only_declared=True, properties=kept, managed=managed)
 
@@ -342,7 +363,7 @@ class ManifestCatalog:
         if not self._table.exists():
             self._table.create()
         if not self._table.read_for_writing().managed:
-            self._table.manage_versions()
+            self.table.manage_versions()
 
     def submit_at(self, tables: Sequence[str], edit: Edit) -> Change:
         """Commit rows of root tables at V1 locations. Left-over rows make way for them."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.table import ManifestTable
+from tiltyard.catalog.manifest.table import ManifestTable, NoManifestTable
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -68,7 +68,7 @@ class _Ticket:
 class Committer:
     """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
 
-    def __init__(self, table: ManifestTable, retry: Retry) -> None:
+    def __init__(self, table: ManifestTable | NoManifestTable, retry: Retry) -> None:
         self._table = table
         self._retry = retry
         self._queue: deque[_Ticket] = deque()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,11 +23,13 @@ import pyarrow.compute as pc
 
 from tiltyard import names
 from tiltyard.catalog import version_files
+from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
+from tiltyard.clock import SYSTEM_CLOCK, moment
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidTableStateError,
@@ -36,7 +38,6 @@ from tiltyard.errors import (
 )
 from tiltyard.settings import Settings
 from tiltyard.store import Entry, NotThere, Retry, Store
-from tiltyard.world import moment
 
 FORMAT = 1
 STAMP = "tiltyard.format"
@@ -58,6 +59,7 @@ log = logging.getLogger(__name__)
 # After how long since it read the manifest a commit looks whether its number is still its own.
 LONGEST_COMMIT_SECONDS = 900.0
 
+BOUNDARY = f"{names.BOUNDARIES}/{DIRECTORY}"
 _VERSIONS = f"{DIRECTORY}/{names.VERSIONS_DIRECTORY}"
 
 
@@ -91,11 +93,11 @@ class ManifestTable:
         access: Lance,
         settings: Settings,
         retry: Retry,
-        fence: Callable[[int], None] = lambda version: None,
+        boundary: Boundary | None = None,
     ) -> None:
-        """`fence` refuses a version whose number was given up, by ConcurrentModificationError."""
+        """`boundary` refuses versions whose number was given up: ConcurrentModificationError."""
         self._store = store
-        self._fence = fence
+        self.boundary = boundary or Boundary(store, BOUNDARY, SYSTEM_CLOCK, Retry())
         self._lance = access
         self._max_staleness_ns = int(settings.max_staleness * 1e9)
         self._indexed = settings.inline_optimization_enabled
@@ -300,7 +302,7 @@ class ManifestTable:
         """Guard B, for a commit to what was read so long ago that its number may have been given
         up: old versions go after a day at the earliest. All others need not ask."""
         try:
-            self._fence(version)
+            self.boundary.check(version)
         except ConcurrentModificationError as behind:
             self._store.delete(version_files.key_of(DIRECTORY, version))
             raise LostRaceError(f"version {version} of the manifest came too late") from behind
@@ -315,6 +317,38 @@ class ManifestTable:
                 self._lance.open(DIRECTORY).create_scalar_index(column, kind, name=name)
             except FAILURES as error:
                 log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
+
+
+class NoManifestTable:
+    """What a catalog in directory mode has in place of a manifest: no row, and no way to add one.
+
+    No method makes a request.
+    """
+
+    def read(self) -> Snapshot:
+        return EMPTY
+
+    known = read_for_writing = read
+
+    def last_read(self) -> tuple[Snapshot, dict[str, str]]:
+        return EMPTY, {}
+
+    def exists(self) -> bool:
+        return False
+
+    def metadata(self) -> dict[str, str]:
+        return {}
+
+    def create(self) -> None:
+        raise needs_manifest("the catalog has no manifest to write to")
+
+    def commit(self, draft: Draft, *, anew: bool = False) -> None:
+        self.create()
+
+
+def needs_manifest(refusal: str) -> UnsupportedOperationError:
+    """The error for what directory mode can't do."""
+    return UnsupportedOperationError(refusal, hint="open the catalog with manifest_enabled=true")
 
 
 def _metadata_of(state: _State) -> dict[str, str]:

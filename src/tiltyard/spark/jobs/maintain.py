@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names, words
+from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import Outcome
 from tiltyard.maintenance.recovery import Resolution
@@ -160,7 +160,7 @@ class _Round:
             for each in found
             if each.outcome in (Resolution.FAILED, Resolution.REFUSED)
         ]
-        said = f"{words.counted(ended, 'operation')} ended"
+        said = f"{formatting.counted(ended, 'operation')} ended"
         return _step("recover", len(found), ended, bad, 0, said)
 
     def optimize(self) -> Step:
@@ -180,7 +180,7 @@ class _Round:
         ]
         before = sum(each.files_before for each in changed)
         after = sum(each.files_after for each in changed)
-        said = f"{words.counted(len(changed), 'table')} optimized"
+        said = f"{formatting.counted(len(changed), 'table')} optimized"
         said += "" if self._dry_run else f", {before} files became {after}"
         size = sum(each.bytes_rewritten for each in rows)
         return _step("optimize", len(rows), len(changed), _errors(rows), size, said)
@@ -204,8 +204,8 @@ class _Round:
         files = sum(each.files_removed for each in rows)
         size = sum(each.bytes_removed for each in rows)
         said = (
-            f"{words.counted(versions, 'version')} and {words.counted(files, 'file')} of "
-            f"{words.counted(len(changed), 'table')} removed"
+            f"{formatting.counted(versions, 'version')} and {formatting.counted(files, 'file')} of "
+            f"{formatting.counted(len(changed), 'table')} removed"
         )
         return _step("cleanup", len(rows), len(changed), _errors(rows), size, said)
 
@@ -221,7 +221,7 @@ class _Round:
             if each.outcome is Outcome.FAILED
         ]
         size = sum(each.bytes for each in gone)
-        said = f"{words.counted(len(gone), 'table')} purged"
+        said = f"{formatting.counted(len(gone), 'table')} purged"
         return _step("purge", len(dropped), len(gone), bad, size, said)
 
     def orphans(self) -> Step:
@@ -237,7 +237,7 @@ class _Round:
         bad = [f"{each.path}: {each.error}" for each in rows if each.error is not None]
         found = [each for each in rows if each.error is None]
         gone = [each for each in found if each.action == Action.REMOVED]
-        counted = words.counted(len(gone) if removes else len(found), "orphan")
+        counted = formatting.counted(len(gone) if removes else len(found), "orphan")
         said = f"{counted} {'removed' if removes else 'found'}"
         size = sum(each.bytes for each in (gone if removes else found))
         return _step("orphans", len(found), len(gone), bad, size, said)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tiltyard.errors import InvalidInputError, TiltyardError
-from tiltyard.tables.changes import Came, Work
+from tiltyard.tables.changes import AddedRows, Work
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class Step:
     @property
     def can_be_cut(self) -> bool:
         """Rows that only came may come in several batches; a change comes in one."""
-        return all(isinstance(each, Came) and not each.mixed for each in self.work)
+        return all(isinstance(each, AddedRows) and not each.mixed for each in self.work)
 
 
 def admit(start: Offset, steps: Sequence[Step], most_rows: int | None = None) -> Offset:

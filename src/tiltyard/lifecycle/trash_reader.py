@@ -9,17 +9,17 @@ from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.clock import expiry, moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
 from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.names import TableId
 from tiltyard.store import Store
-from tiltyard.world import expiry, moment
 
 READING_THREADS = 32
 
 
-class Bin:
+class TrashReader:
     """Reads the trash; changes nothing. `manifest` is None in directory mode."""
 
     def __init__(self, store: Store, manifest: ManifestCatalog | None) -> None:

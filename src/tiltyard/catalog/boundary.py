@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
 from tiltyard.errors import VersionBehindBoundaryError as Behind
 from tiltyard.metrics import Counter, Timer
@@ -30,9 +31,8 @@ from tiltyard.store import (
     Store,
     Tag,
     Unchanged,
-    settle,
+    read_back,
 )
-from tiltyard.world import World
 
 T = TypeVar("T")
 
@@ -85,10 +85,10 @@ class _Retained(NamedTuple):
 class Boundary:
     """The boundary of one sequence, kept in a directory of its own. Never moves back."""
 
-    def __init__(self, store: Store, directory: str, world: World, retry: Retry) -> None:
+    def __init__(self, store: Store, directory: str, clock: Clock, retry: Retry) -> None:
         self._store = store
         self._directory = directory
-        self._world = world
+        self._clock = clock
         self._retry = retry
         self._known = _Known()
 
@@ -201,7 +201,7 @@ class Boundary:
             if left | added != present.versions or reach != present.below:
                 body = {
                     "format": _FORMAT,
-                    "nonce": self._world.token(12),
+                    "nonce": self._clock.token(12),
                     "below": reach,
                     "versions": sorted(left | added),
                 }
@@ -243,8 +243,8 @@ class Boundary:
 
     def _put(self, key: str, present: Blob | None, body: bytes) -> Tag:
         if present is None:
-            return settle.put_new(self._store, key, body)
-        return settle.replace(self._store, key, body, present.tag)
+            return read_back.put_new(self._store, key, body)
+        return read_back.replace(self._store, key, body, present.tag)
 
     def _retained(self, incarnation: int) -> _Retained:
         key = self._retained_key(incarnation)

@@ -11,7 +11,7 @@ from tiltyard.errors import (
     StoreCannotCompareAndSwapError,
     UnsupportedOperationError,
 )
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, MemoryStore, Retry, Tag, settle
+from tiltyard.store import AlreadyThere, Ambiguous, Changed, MemoryStore, Retry, Tag, read_back
 
 pauses: list[float] = []
 RETRY = Retry(attempts=4, sleep=pauses.append, dice=lambda: 1.0)
@@ -33,21 +33,21 @@ def tag(store: FaultyStore) -> Tag:
 
 
 def test_a_create_without_faults_is_one_request(store: FaultyStore) -> None:
-    tag = settle.put_new(store, "new", b"mine", RETRY)
+    tag = read_back.put_new(store, "new", b"mine", RETRY)
     assert store.count() == 1
     assert store.get("new").tag == tag
 
 
 def test_a_create_whose_answer_was_lost_is_recognised(store: FaultyStore) -> None:
     store.plan(Fault.LOST_ANSWER, verb="put_new")
-    tag = settle.put_new(store, "new", b"mine", RETRY)
+    tag = read_back.put_new(store, "new", b"mine", RETRY)
     assert store.inner.get("new").tag == tag
     assert [each.verb for each in store.requests] == ["put_new", "get"]
 
 
 def test_a_create_refused_by_nothing_is_tried_again(store: FaultyStore) -> None:
     store.plan(Fault.CONFLICT, verb="put_new", times=2)
-    settle.put_new(store, "new", b"mine", RETRY)
+    read_back.put_new(store, "new", b"mine", RETRY)
     assert store.inner.get("new").body == b"mine"
     assert store.count("put_new") == 3
 
@@ -55,14 +55,14 @@ def test_a_create_refused_by_nothing_is_tried_again(store: FaultyStore) -> None:
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LATE])
 def test_a_create_that_did_not_happen_is_tried_again(store: FaultyStore, fault: Fault) -> None:
     store.plan(fault, verb="put_new")
-    settle.put_new(store, "new", b"mine", RETRY)
+    read_back.put_new(store, "new", b"mine", RETRY)
     assert store.inner.get("new").body == b"mine"
     assert all(isinstance(answer, AlreadyThere) for answer in store.deliver_late())
 
 
 def test_a_create_that_lost_says_so_and_changes_nothing(store: FaultyStore, tag: Tag) -> None:
     with pytest.raises(AlreadyThere):
-        settle.put_new(store, "object", b"mine", RETRY)
+        read_back.put_new(store, "object", b"mine", RETRY)
     assert store.inner.get("object").tag == tag
     assert store.count() == 2
 
@@ -74,7 +74,7 @@ def test_a_create_in_doubt_stays_in_doubt_when_another_is_found(store: FaultySto
     store.plan(Fault.LOST_ANSWER, verb="put_new")
     store.plan(Fault.STALL, verb="get", hook=another_changes_it)
     with pytest.raises(Ambiguous):
-        settle.put_new(store, "new", b"mine", RETRY)
+        read_back.put_new(store, "new", b"mine", RETRY)
     assert store.inner.get("new").body == b"another's"
 
 
@@ -84,7 +84,7 @@ def test_doubt_outlives_later_tries_of_a_create(store: FaultyStore) -> None:
     store.plan(Fault.STALL, verb="get", hook=lambda: store.inner.delete("new"))
     store.plan(Fault.STALL, verb="put_new", hook=lambda: store.inner.put("new", b"another's"))
     with pytest.raises(Ambiguous):
-        settle.put_new(store, "new", b"mine", RETRY)
+        read_back.put_new(store, "new", b"mine", RETRY)
     assert store.pending == []
 
 
@@ -94,7 +94,7 @@ def test_the_tries_of_a_create_are_bounded(store: FaultyStore, fault: Fault) -> 
     # A conflict with nothing there is definite; a lost or missing answer leaves it open.
     certain = fault is Fault.CONFLICT
     with pytest.raises(ServiceUnavailableError if certain else Ambiguous, match="4 tries"):
-        settle.put_new(store, "new", b"mine", RETRY)
+        read_back.put_new(store, "new", b"mine", RETRY)
     assert store.count("put_new") == 4
     assert pauses == sorted(pauses)
     assert len(pauses) == 4
@@ -104,21 +104,21 @@ def test_the_tries_of_a_create_are_bounded(store: FaultyStore, fault: Fault) -> 
 
 
 def test_a_swap_without_faults_is_one_request(store: FaultyStore, tag: Tag) -> None:
-    new = settle.replace(store, "object", b"mine", tag, RETRY)
+    new = read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.count() == 1
     assert store.get("object").tag == new
 
 
 def test_a_swap_whose_answer_was_lost_is_recognised(store: FaultyStore, tag: Tag) -> None:
     store.plan(Fault.LOST_ANSWER, verb="replace")
-    new = settle.replace(store, "object", b"mine", tag, RETRY)
+    new = read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").tag == new
     assert [each.verb for each in store.requests] == ["replace", "get"]
 
 
 def test_a_swap_refused_by_nothing_is_tried_again(store: FaultyStore, tag: Tag) -> None:
     store.plan(Fault.CONFLICT, verb="replace", times=2)
-    settle.replace(store, "object", b"mine", tag, RETRY)
+    read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").body == b"mine"
     assert store.count("replace") == 3
 
@@ -128,7 +128,7 @@ def test_a_swap_that_did_not_happen_is_tried_again(
     store: FaultyStore, tag: Tag, fault: Fault
 ) -> None:
     store.plan(fault, verb="replace")
-    settle.replace(store, "object", b"mine", tag, RETRY)
+    read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").body == b"mine"
     assert all(isinstance(answer, Changed) for answer in store.deliver_late())
 
@@ -136,7 +136,7 @@ def test_a_swap_that_did_not_happen_is_tried_again(
 def test_a_swap_that_lost_says_so_and_changes_nothing(store: FaultyStore, tag: Tag) -> None:
     store.inner.put("object", b"another's")
     with pytest.raises(Changed):
-        settle.replace(store, "object", b"mine", tag, RETRY)
+        read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").body == b"another's"
     assert store.count() == 2
 
@@ -144,7 +144,7 @@ def test_a_swap_that_lost_says_so_and_changes_nothing(store: FaultyStore, tag: T
 def test_a_swap_of_what_is_gone_has_lost(store: FaultyStore, tag: Tag) -> None:
     store.inner.delete("object")
     with pytest.raises(Changed):
-        settle.replace(store, "object", b"mine", tag, RETRY)
+        read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.first("") is None
 
 
@@ -155,7 +155,7 @@ def test_a_swap_in_doubt_stays_in_doubt_when_another_is_found(
     store.plan(fault, verb="replace")
     store.plan(Fault.STALL, verb="get", hook=lambda: store.inner.put("object", b"another's"))
     with pytest.raises(Ambiguous):
-        settle.replace(store, "object", b"mine", tag, RETRY)
+        read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").body == b"another's"
 
 
@@ -165,7 +165,7 @@ def test_a_swap_in_doubt_stays_in_doubt_when_the_object_is_gone(
     store.plan(Fault.LOST_ANSWER, verb="replace")
     store.plan(Fault.STALL, verb="get", hook=lambda: store.inner.delete("object"))
     with pytest.raises(Ambiguous):
-        settle.replace(store, "object", b"mine", tag, RETRY)
+        read_back.replace(store, "object", b"mine", tag, RETRY)
 
 
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.UNAVAILABLE, Fault.LATE])
@@ -174,7 +174,7 @@ def test_the_tries_of_a_swap_are_bounded(store: FaultyStore, tag: Tag, fault: Fa
     # A conflict with nothing there is definite; a lost or missing answer leaves it open.
     certain = fault is Fault.CONFLICT
     with pytest.raises(ServiceUnavailableError if certain else Ambiguous, match="4 tries"):
-        settle.replace(store, "object", b"mine", tag, RETRY)
+        read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.count("replace") == 4
 
 
@@ -182,7 +182,7 @@ def test_the_tries_of_a_swap_are_bounded(store: FaultyStore, tag: Tag, fault: Fa
 def test_a_crash_goes_through_every_handler(store: FaultyStore, fault: Fault) -> None:
     store.plan(fault, verb="put_new")
     with pytest.raises(Crash):
-        settle.put_new(store, "new", b"mine", RETRY)
+        read_back.put_new(store, "new", b"mine", RETRY)
     assert store.count() == 1
 
 
@@ -213,12 +213,12 @@ class _Forgetful(MemoryStore):
 def test_the_probe_finds_each_condition_that_is_ignored(ignored: str, ability: str) -> None:
     store = FaultyStore(_Forgetful(ignored))
     with pytest.raises(StoreCannotCompareAndSwapError, match=ability):
-        settle.probe(store)
+        read_back.probe(store)
     assert store.first("") is None
 
 
 def test_the_probe_passes_a_good_store_and_cleans_up(store: FaultyStore) -> None:
-    settle.probe(store)
+    read_back.probe(store)
     assert store.count() == 5
     assert store.first("") is None
 
@@ -226,7 +226,7 @@ def test_the_probe_passes_a_good_store_and_cleans_up(store: FaultyStore) -> None
 def test_the_probe_of_a_store_that_does_not_answer_condemns_nothing(store: FaultyStore) -> None:
     store.plan(Fault.UNAVAILABLE, verb="replace")
     with pytest.raises(ServiceUnavailableError):
-        settle.probe(store)
+        read_back.probe(store)
 
 
 @pytest.mark.parametrize(
@@ -244,4 +244,4 @@ def test_the_probe_tells_a_store_without_conditions_from_a_wrong_address(
 
     store.plan(Fault.STALL, verb="put_new", hook=refuse)
     with pytest.raises(expected):
-        settle.probe(store)
+        read_back.probe(store)

@@ -18,7 +18,7 @@ def _token(digits: int) -> str:
 
 
 @dataclass(frozen=True)
-class World:
+class Clock:
     """What a process can't know by itself: the time, and names that nobody else will choose."""
 
     now_ms: Callable[[], int] = _now_ms
@@ -29,7 +29,7 @@ class World:
         return f"{self.now_ms():011x}{self.token(5)}"
 
 
-WORLD = World()
+SYSTEM_CLOCK = Clock()
 
 _LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 

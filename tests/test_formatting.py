@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tiltyard import words
+from tiltyard import formatting
 from tiltyard.tables import schema
 
 NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ NOW = datetime(2026, 5, 17, 12, tzinfo=UTC)
     ],
 )
 def test_a_size_has_a_unit_that_fits(value: int, said: str) -> None:
-    assert words.size(value) == said
+    assert formatting.size(value) == said
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_size_has_a_unit_that_fits(value: int, said: str) -> None:
     ],
 )
 def test_an_age_is_said_in_its_largest_unit(ago: timedelta, said: str) -> None:
-    assert words.age(NOW - ago, NOW) == said
+    assert formatting.age(NOW - ago, NOW) == said
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_an_age_is_said_in_its_largest_unit(ago: timedelta, said: str) -> None:
     ],
 )
 def test_what_is_left_of_a_time_is_rounded(left: timedelta, said: str) -> None:
-    assert words.until(NOW + left, NOW) == said
+    assert formatting.until(NOW + left, NOW) == said
 
 
 def test_of_many_names_the_first_are_listed() -> None:
-    assert words.listed(["a", "b", "c"], most=2) == "a, b, c"
-    assert words.listed(["a", "b", "c", "d"], most=2) == "a, b and 2 more"
+    assert formatting.listed(["a", "b", "c"], most=2) == "a, b, c"
+    assert formatting.listed(["a", "b", "c", "d"], most=2) == "a, b and 2 more"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_of_many_names_the_first_are_listed() -> None:
     ],
 )
 def test_a_value_is_short_and_harmless(value: Any, said: str) -> None:
-    assert words.value(value) == said
+    assert formatting.value(value) == said
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_value_is_short_and_harmless(value: Any, said: str) -> None:
 )
 def test_a_type_is_said_as_one_would_write_it(kind: pa.DataType, said: str) -> None:
     (field,) = schema.to_json(pa.schema([("x", kind)])).fields
-    assert words.type_name(field.type) == said
+    assert formatting.type_name(field.type) == said

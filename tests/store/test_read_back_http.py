@@ -17,7 +17,7 @@ from tiltyard.errors import (
     ThrottlingError,
     UnauthenticatedError,
 )
-from tiltyard.store import AlreadyThere, Changed, NotThere, Retry, Store, settle
+from tiltyard.store import AlreadyThere, Changed, NotThere, Retry, Store, read_back
 
 RETRY = Retry(attempts=4, sleep=lambda _: None)
 
@@ -53,7 +53,7 @@ def test_a_create_that_happened_is_recognised(
     store: Store, proxy: FaultProxy, fault: Fault
 ) -> None:
     proxy.inject(fault, method="PUT")
-    tag = settle.put_new(store, "object", b"mine", RETRY)
+    tag = read_back.put_new(store, "object", b"mine", RETRY)
     assert proxy.count("PUT") == 1
     assert store.get("object").tag == tag
 
@@ -63,7 +63,7 @@ def test_a_create_that_did_not_happen_is_tried_again(
     store: Store, proxy: FaultProxy, fault: Fault
 ) -> None:
     proxy.inject(fault, method="PUT")
-    settle.put_new(store, "object", b"mine", RETRY)
+    read_back.put_new(store, "object", b"mine", RETRY)
     assert proxy.count("PUT") == 2
     assert store.get("object").body == b"mine"
 
@@ -73,7 +73,7 @@ def test_a_swap_that_happened_is_recognised(store: Store, proxy: FaultProxy, fau
     old = store.put("object", b"before")
     proxy.clear()
     proxy.inject(fault, method="PUT")
-    tag = settle.replace(store, "object", b"mine", old, RETRY)
+    tag = read_back.replace(store, "object", b"mine", old, RETRY)
     assert proxy.count("PUT") == 1
     assert store.get("object").tag == tag
 
@@ -85,7 +85,7 @@ def test_a_swap_that_did_not_happen_is_tried_again(
     old = store.put("object", b"before")
     proxy.clear()
     proxy.inject(fault, method="PUT")
-    settle.replace(store, "object", b"mine", old, RETRY)
+    read_back.replace(store, "object", b"mine", old, RETRY)
     assert proxy.count("PUT") == 2
     assert store.get("object").body == b"mine"
 
@@ -95,9 +95,9 @@ def test_losers_learn_it_in_two_requests(store: Store, proxy: FaultProxy) -> Non
     store.put("object", b"another's")
     proxy.clear()
     with pytest.raises(AlreadyThere):
-        settle.put_new(store, "object", b"mine", RETRY)
+        read_back.put_new(store, "object", b"mine", RETRY)
     with pytest.raises(Changed):
-        settle.replace(store, "object", b"mine", old, RETRY)
+        read_back.replace(store, "object", b"mine", old, RETRY)
     assert [each.method for each in proxy.requests] == ["PUT", "GET", "PUT", "GET"]
 
 
@@ -134,7 +134,7 @@ def test_a_refusal_is_final_and_typed(
     store: Store, proxy: FaultProxy, code: int, reason: str, expected: type[Exception]
 ) -> None:
     proxy.inject(Status(code, reason), times=None)
-    for request in (lambda: store.get("x"), lambda: settle.put_new(store, "x", b"", RETRY)):
+    for request in (lambda: store.get("x"), lambda: read_back.put_new(store, "x", b"", RETRY)):
         with pytest.raises(expected):
             request()
     assert proxy.count() == 2

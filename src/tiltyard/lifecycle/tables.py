@@ -22,6 +22,7 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
 from tiltyard.catalog.manifest.draft import Change, Draft, Edit
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.marker import State
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -32,13 +33,12 @@ from tiltyard.errors import (
     UnsupportedOperationError,
 )
 from tiltyard.lifecycle import rows
-from tiltyard.lifecycle.bin import Bin
 from tiltyard.lifecycle.markers import TRIES, Markers
 from tiltyard.lifecycle.registration import Registrar
-from tiltyard.lifecycle.trash import DropTerms, Life, TableStatus, Trashed
+from tiltyard.lifecycle.trash import DropTerms, TableState, TableStatus, Trashed
+from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
-from tiltyard.world import World
 
 LOOKING_THREADS = 16
 
@@ -46,13 +46,13 @@ LOOKING_THREADS = 16
 TermsOf = Callable[[NamespaceId], DropTerms]
 
 
-class Lives:
+class TableLifecycle:
     """The lives of the tables of one catalog. `manifest` is None in directory mode."""
 
     def __init__(
         self,
         store: Store,
-        world: World,
+        clock: Clock,
         catalog: Catalog,
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
@@ -60,13 +60,13 @@ class Lives:
         registrar: Registrar,
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._catalog = catalog
         self._directory = directory
         self._manifest = manifest
         self._markers = markers
         self._registrar = registrar
-        self.bin = Bin(store, manifest)
+        self.bin = TrashReader(store, manifest)
 
     # -- drop
 
@@ -153,10 +153,10 @@ class Lives:
             return self._catalog.find(table)
         except TableNotFoundError:
             if len(table) == 1:  # a deregistered table can be dropped too
-                spot = self._directory.look(table)
-                hidden = spot.marker.state is State.DEREGISTERED or spot.hidden_by_peer
-                if hidden and not spot.is_empty:
-                    return replace(spot.as_table(), properties=spot.marker.properties or {})
+                state = self._directory.look(table)
+                hidden = state.marker.state is State.DEREGISTERED or state.hidden_by_peer
+                if hidden and not state.is_empty:
+                    return replace(state.as_table(), properties=state.marker.properties or {})
             raise
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
@@ -164,10 +164,10 @@ class Lives:
         edit = rows.drop(
             table.id,
             table.location,
-            self._world.generation(),
+            self._clock.generation(),
             terms,
             newest.version if newest else 0,
-            self._world.now_ms(),
+            self._clock.now_ms(),
         )
         return self._registrar.guarded(table, edit)
 
@@ -264,13 +264,13 @@ class Lives:
     def status(self, table: TableId) -> TableStatus:
         """Whether a table exists, is in the trash, or is not to be found."""
         if self._is_taken(table):
-            return TableStatus(Life.EXISTS)
+            return TableStatus(TableState.EXISTS)
         with suppress(TableNotFoundError):
             dropped = self.bin.find(table, None)
             return TableStatus(
-                Life.SOFT_DELETED, dropped.dropped_at, dropped.expires_at, dropped.generation
+                TableState.SOFT_DELETED, dropped.dropped_at, dropped.expires_at, dropped.generation
             )
-        return TableStatus(Life.NOT_FOUND)
+        return TableStatus(TableState.NOT_FOUND)
 
     def hold(self, table: TableId, held: bool, generation: str | None = None) -> Trashed:
         """Keep a dropped table from being purged, or let it go again."""

@@ -15,6 +15,7 @@ from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import LostRaceError
+from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
     TableAlreadyExistsError,
@@ -23,7 +24,6 @@ from tiltyard.errors import (
 from tiltyard.lifecycle.files import FENCE, Files
 from tiltyard.lifecycle.peers import show_to_peers
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store, Tag
-from tiltyard.world import World
 
 # How often a create starts over after others interfered. Each time it decides anew.
 TRIES = 4
@@ -45,14 +45,14 @@ class Seen:
     tag: Tag | None
 
 
-class Revival:
+class Recreation:
     """Writes first versions at `<name>.lance`, and finishes what a crash left half done."""
 
     def __init__(
-        self, store: Store, world: World, files: Files, patience_ms: int = PATIENCE_MS
+        self, store: Store, clock: Clock, files: Files, patience_ms: int = PATIENCE_MS
     ) -> None:
         self._store = store
-        self._world = world
+        self._clock = clock
         self._files = files
         self._patience_ms = patience_ms
 
@@ -111,7 +111,7 @@ class Revival:
         except LostRaceError as lost:
             raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
         try:
-            version = self._files.commit(staged, self._world.token(marker.NONCE_DIGITS))
+            version = self._files.commit(staged, self._clock.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
             self._files.discard(staged)
             raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
@@ -153,11 +153,11 @@ class Revival:
             present.forgotten(),
             state=State.REVIVING,
             generation=dropped.generation,
-            deleted_at_ms=self._world.now_ms(),
+            deleted_at_ms=self._clock.now_ms(),
             base=base,
             previous=replace(dropped, tag=None),
         )
-        return marker.swap(self._store, name, present, following, self._world)
+        return marker.swap(self._store, name, present, following, self._clock)
 
     def _put_back(self, reviving: Marker) -> None:
         """Lance counts on from a manifest that exists, so that of a purged table returns."""
@@ -191,7 +191,7 @@ class Revival:
             self._store.delete(kept.key)
         following = replace(reviving.forgotten(), nonce=reviving.nonce)
         try:
-            marker.swap(self._store, name, reviving, following, self._world, fresh=False)
+            marker.swap(self._store, name, reviving, following, self._clock, fresh=False)
         except ConcurrentModificationError:
             present = marker.read(self._store, name)
             return not present.hides and present.nonce == reviving.nonce
@@ -205,7 +205,7 @@ class Revival:
             present = marker.read(self._store, name)
             if present.state is not State.REVIVING:
                 return present
-            if self._world.now_ms() - (present.deleted_at_ms or 0) < self._patience_ms:
+            if self._clock.now_ms() - (present.deleted_at_ms or 0) < self._patience_ms:
                 break
             with suppress(ConcurrentModificationError):
                 self._finish_revival(name, present)
@@ -237,7 +237,7 @@ class Revival:
             return
         if has_content:
             former = _past_fence(former, base, writer)
-        marker.swap(self._store, name, reviving, replace(former, tag=reviving.tag), self._world)
+        marker.swap(self._store, name, reviving, replace(former, tag=reviving.tag), self._clock)
 
     def is_only_fenced(self, name: str, after: int, until: int) -> bool:
         """Whether all versions in between only kept others out. One request for each.

@@ -1,0 +1,64 @@
+"""Whether a table is still the one that somebody began to work on.
+
+Between finding a table and reporting a change of it, others may drop it, rename it, or create
+another under its name. Whoever changes a table takes a guard first and asks it again at the end
+(Guard C in docs/design/versions.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tiltyard import names
+from tiltyard.catalog import marker
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.errors import ConcurrentModificationError
+from tiltyard.names import TableId
+from tiltyard.store import Tag
+
+
+@dataclass(frozen=True, slots=True)
+class TableGuard:
+    """A table as it was found, and the state of what decides about it. Pickles.
+
+    At `<name>.lance` the marker decides: its `tag` changes with every drop, undrop, rename and
+    re-creation, and numbers up to its `floor` are those of earlier tables. Any other directory is
+    never used again, so there the location tells.
+    """
+
+    table: Table
+    tag: Tag | None = None
+    floor: int = 0
+
+    @property
+    def has_marker(self) -> bool:
+        """Whether the table lies at `<name>.lance`, where its marker decides."""
+        return names.is_marked(self.table.id, self.table.location)
+
+    @classmethod
+    def take(cls, context: CatalogContext, table: TableId) -> TableGuard:
+        """Find a table. The marker is read first: whoever changes the table after that is noticed.
+
+        What finding the table takes, and one request more for a root table.
+        """
+        present = marker.read(context.store, table[0]) if len(table) == 1 else marker.ABSENT
+        return cls(context.catalog.find(table), present.tag, present.floor)
+
+    def still_same(self, context: CatalogContext) -> bool:
+        """Whether the table exists as it was found. TableNotFoundError if there is none.
+
+        What finding the table takes; at `<name>.lance` one request, of the marker alone.
+        """
+        if self.has_marker:
+            return marker.read(context.store, self.table.id[0]).tag == self.tag
+        found = context.catalog.find(self.table.id)
+        return (found.location, found.managed) == (self.table.location, self.table.managed)
+
+    def require_same(self, context: CatalogContext) -> None:
+        """ConcurrentModificationError if the table was dropped or replaced since it was found."""
+        if not self.still_same(context):
+            raise ConcurrentModificationError(
+                f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
+                hint="look at the table before trying again",
+            )

@@ -1,0 +1,22 @@
+"""Catalogs over a store, or with a clock, that a test brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tiltyard import DirectoryNamespace, Settings
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.clock import Clock
+from tiltyard.store import Store, open_store
+
+AnyStore = TypeVar("AnyStore", bound=Store)
+
+
+def open_over(
+    wrap: Callable[[Store], AnyStore], *, clock: Clock | None = None, **properties: Any
+) -> tuple[DirectoryNamespace, AnyStore]:
+    """A catalog whose requests go through the store that `wrap` puts around the real one."""
+    settings = Settings.from_properties(properties)
+    store = wrap(open_store(settings))
+    return DirectoryNamespace(CatalogContext.open(settings, store=store, clock=clock)), store
