@@ -21,8 +21,9 @@ that the figures are the same every time. By this rule the tree of November 2026
     optimize             352         33           132
     describe over REST   124         27            39
 
-`--trace OPERATION` prints the calls one by one, with the changes of package marked, and which
-packages they were between. The exit status is 1 if an operation is over its limit of switches.
+`python -m tools.walk --trace OPERATION` prints the calls one by one, with the changes of package
+numbered, and which packages they were between. Without `--trace`, operations choose lines of the
+table. The exit status is 1 if an operation is over its limit of switches.
 
 Only public names are used, so that figures of different trees can be compared.
 """
@@ -249,7 +250,7 @@ def _post(address: tuple[str, int], path: str) -> None:
         connection.sendall(request.encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     if not answer.startswith(b"HTTP/1.1 200 "):
-        raise RuntimeError(f"the server answered {answer[:200]!r}")
+        raise RuntimeError(f"the server answered {answer.decode()}")
 
 
 # Each operation with the most switches that it may have; a purge has no limit.
@@ -340,12 +341,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.walk", description="Count calls, modules and changes of package."
     )
-    parser.add_argument("--trace", metavar="OPERATION", choices=OPERATIONS, help="%(choices)s")
-    chosen = parser.parse_args(arguments).trace
-    if chosen is not None:
-        print_trace(walked([chosen])[chosen])
-        return 0
-    return 0 if print_table(walked(list(OPERATIONS))) else 1
+    parser.add_argument("operations", metavar="OPERATION", nargs="*", help=", ".join(OPERATIONS))
+    parser.add_argument("--trace", action="store_true", help="print the calls one by one")
+    options = parser.parse_args(arguments)
+    names = options.operations or list(OPERATIONS)
+    if unknown := [name for name in names if name not in OPERATIONS]:
+        parser.error(f"unknown operation {unknown[0]}: one of {', '.join(OPERATIONS)}")
+    walks = walked(names)
+    for calls in walks.values() if options.trace else ():
+        print_trace(calls)
+    return 0 if print_table(walks) else 1
 
 
 if __name__ == "__main__":
