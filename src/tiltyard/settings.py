@@ -46,12 +46,6 @@ def _text(name: str, value: Any) -> str:
     raise InvalidInputError(f"property {name!r} must be a string, not {type(value).__name__}")
 
 
-def _given(name: str, value: Any) -> Any:
-    if value is None:
-        raise InvalidInputError(f"property {name!r} must be a string, not NoneType")
-    return value
-
-
 def _flag(name: str, value: Any) -> bool:
     text = _text(name, value).strip().lower()
     if text in ("true", "1", "yes", "on"):
@@ -129,14 +123,11 @@ def _root(name: str, value: Any) -> str:
     return f"{parts.scheme}://{parts.netloc}" + (f"/{quote(path)}" if path else "")
 
 
-def _property(parse: Callable[[str, Any], Any], *, optional: bool = False) -> BeforeValidator:
-    """A type of property: what `parse` makes of the value, given the property's name.
-
-    An optional one can be None in settings, though not in the properties of a user.
-    """
+def _property(parse: Callable[[str, Any], Any]) -> BeforeValidator:
+    """A type of property: what `parse` makes of the value, given the property's name."""
 
     def validate(value: Any, info: ValidationInfo) -> Any:
-        return None if optional and value is None else parse(str(info.field_name), value)
+        return None if value is None else parse(info.field_name or "", value)
 
     return BeforeValidator(validate)
 
@@ -144,13 +135,11 @@ def _property(parse: Callable[[str, Any], Any], *, optional: bool = False) -> Be
 Root = Annotated[str, _property(_root)]
 Flag = Annotated[bool, _property(_flag)]
 Count = Annotated[int, _property(_count)]
-OptionalCount = Annotated[int | None, _property(_count, optional=True)]
+OptionalCount = Annotated[int | None, _property(_count)]
 Seconds = Annotated[float, _property(_seconds)]
 Text = Annotated[str, _property(_text)]
 # None is for ever.
-Duration = Annotated[
-    float | None, _property(lambda name, value: duration(value, name), optional=True)
-]
+Duration = Annotated[float | None, _property(lambda name, value: duration(value, name))]
 
 
 @dataclass(frozen=True)
@@ -197,7 +186,7 @@ class Settings:
             if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
                 storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
             elif name in cls.names():
-                values[name] = value if name == "root" else _given(name, value)
+                values[name] = _text(name, value) if value is None else value
             elif name in _PYLANCE_ONLY:
                 _refuse_if_on(name, value)
             else:
