@@ -39,7 +39,7 @@ SMALL = ServerSettings(
 
 @pytest.fixture
 def small(namespace: tiltyard.DirectoryNamespace) -> Iterator[TestClient]:
-    """A server with little room."""
+    """A server with small limits."""
     with TestClient(create_app(namespace, SMALL), base_url=LOOPBACK) as made:
         yield made
 
@@ -248,12 +248,12 @@ def test_a_body_of_a_gigabyte_does_not_fill_the_memory(root: str, size: int) -> 
     ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
-        status, told = _send_noise(server.stdout.readline().strip(), size * MEBIBYTE)
+        status, error = _send_noise(server.stdout.readline().strip(), size * MEBIBYTE)
         server.stdin.write("\n")
         server.stdin.flush()
         grown_mib = int(server.stdout.readline()) / 1024
 
-    assert (status, told["code"]) == (400, ErrorCode.INVALID_INPUT)
+    assert (status, error["code"]) == (400, ErrorCode.INVALID_INPUT)
     assert grown_mib < 120
 
 

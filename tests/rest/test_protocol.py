@@ -87,7 +87,7 @@ def test_a_space_may_come_as_a_plus(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "message"),
     [
         ("people/describe", {"id": ["plants"]}, "differ"),
         ("people/describe?check_declared=true", {"check_declared": False}, "differ"),
@@ -105,13 +105,13 @@ def test_a_space_may_come_as_a_plus(client: TestClient) -> None:
     ],
 )
 def test_a_request_that_contradicts_itself_is_told_so(
-    client: TestClient, path: str, body: Any, said: str
+    client: TestClient, path: str, body: Any, message: str
 ) -> None:
     answer = client.post(f"/v1/table/{path}", json=body)
 
     assert answer.status_code in (400, 404)
     assert answer.json()["code"] == ErrorCode.INVALID_INPUT
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
 
 
 def test_another_method_is_told_which_one_there_is(client: TestClient) -> None:

@@ -28,7 +28,7 @@ def test_without_a_key_only_health_checks_are_answered(guarded: TestClient, root
         for method, path, needed in ROUTES
     }
 
-    # Whoever fails too often is told to wait.
+    # After too many wrong keys the status is 429.
     assert {status for (_, path), status in answers.items() if path.endswith("z")} == {200}
     assert {status for (_, path), status in answers.items() if not path.endswith("z")} == {401, 429}
     assert Disk(root).files() == before
