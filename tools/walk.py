@@ -200,10 +200,8 @@ def walk_optimize(recorder: Recorder, root: str) -> list[Call]:
     """Compact a table of three small files."""
     catalog = tiltyard.connect(root)
     _write(catalog, versions=3)
-    # `catalog.optimize_table` in trees before `catalog.maintenance`.
-    maintenance: Any = getattr(catalog, "maintenance", catalog)
     with recorder.recording() as calls:
-        maintenance.optimize_table(TABLE)
+        catalog.maintenance.optimize_table(TABLE)
     return calls
 
 
