@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import TableNotFoundError, TableVersionNotFoundError, TiltyardError
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.tables import describe, refs
@@ -48,7 +48,7 @@ class DataOperations(Rooms):
             try:
                 dataset = client.open()
             except FAILURES as error:
-                if "not found" in str(error).lower():
+                if is_missing(error):
                     raise self._missing(table, no_such_table(table.id)) from error
                 raise
             yield refs.on_branch(dataset, table, branch_of(branch))

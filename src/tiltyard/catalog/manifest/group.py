@@ -135,13 +135,12 @@ class Committer:
         group += members
         started = time.monotonic()
         try:
-            for attempt in range(self._retry.attempts):
+            for _ in self._retry:
                 draft, verdicts = self._draft(members)
                 try:
                     if not draft.is_empty:
                         self._table.commit(draft)
                 except LostRaceError:
-                    self._retry.pause(attempt)
                     continue
                 for ticket, verdict in zip(members, verdicts, strict=True):
                     ticket.error = verdict if isinstance(verdict, TiltyardError) else None

@@ -28,7 +28,15 @@ from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import Plan, plan
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
 from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
+from tiltyard.catalog.pylance import (
+    FAILURES,
+    Lance,
+    LostRaceError,
+    Staged,
+    discard,
+    in_a_thread,
+    is_missing,
+)
 from tiltyard.clock import SYSTEM_CLOCK, moment
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -219,7 +227,7 @@ class ManifestTable:
             entry = self._store.head(version_files.key_of(DIRECTORY, version))
             dataset = self._lance.open(DIRECTORY, version)
         except (*FAILURES, NotThere) as error:
-            if isinstance(error, NotThere) or "not found" in str(error).lower():
+            if isinstance(error, NotThere) or is_missing(error):
                 raise TableVersionNotFoundError(
                     f"the catalog has no version {version}, or not any more"
                 ) from error
@@ -240,28 +248,24 @@ class ManifestTable:
 
     def update_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set keys of the table's own metadata map, or remove those that are None."""
-        for attempt in range(self._retry.attempts):
-            dataset = self._lance.open(DIRECTORY)
-            try:
-                dataset.update_metadata(dict(changes))
-                return
-            except FAILURES as error:
-                if attempt + 1 == self._retry.attempts:
-                    doing = "update the metadata of the manifest"
-                    raise self._lance.explain(error, doing) from error
-            self._retry.pause(attempt)
+
+        def update() -> None:
+            self._lance.open(DIRECTORY).update_metadata(dict(changes))
+
+        try:
+            self._retry.on(FAILURES, update)
+        except FAILURES as error:
+            raise self._lance.explain(error, "update the metadata of the manifest") from error
 
     def fold(self) -> bool:
         """Write all rows anew if they are in more fragments than they need. Whether they were."""
-        for attempt in range(self._retry.attempts):
+        for _ in self._retry:
             draft = Draft(self.read_for_writing())
             if not _is_scattered(draft.base):
                 return False
-            try:
+            with suppress(LostRaceError):
                 self.commit(draft, anew=True)
                 return True
-            except LostRaceError:
-                self._retry.pause(attempt)
         raise ConcurrentModificationError(
             f"others changed the catalog first, {self._retry.attempts} times in a row"
         )
