@@ -147,8 +147,8 @@ class Migration:
         if names.table_name(directory) is None:
             refused = names.why_refused(name) or "its name is reserved or too long"
             return verdict(Action.SKIPPED, f"not a table name: {refused}")
-        if directory in snapshot.unusual_locations():
-            owner = names.split_object_id(snapshot.unusual_locations()[directory])
+        if directory in snapshot.unusual_locations:
+            owner = names.split_object_id(snapshot.unusual_locations[directory])
             return verdict(Action.PRESENT, f"it is registered as {names.display(owner)}")
         row = snapshot.get(name)
         if row is not None and not row.is_table:

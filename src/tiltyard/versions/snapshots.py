@@ -104,7 +104,7 @@ def _must_tell(snapshot: Snapshot) -> None:
 
 
 def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:
-    for identifier in snapshot.table_ids():
+    for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None
         if is_rows(row):

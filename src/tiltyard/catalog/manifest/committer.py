@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import Edit
-from tiltyard.catalog.manifest.table import ManifestTable, NoManifestTable
+from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -69,7 +69,7 @@ class _Ticket:
 class Committer:
     """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
 
-    def __init__(self, table: ManifestTable | NoManifestTable, retry: Retry) -> None:
+    def __init__(self, table: ManifestTable, retry: Retry) -> None:
         self._table = table
         self._retry = retry
         self._queue: deque[_Ticket] = deque()
