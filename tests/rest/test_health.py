@@ -38,7 +38,7 @@ def test_a_server_whose_catalog_is_broken_is_not_ready(
 def test_metrics_count_requests(guarded: TestClient, people: People) -> None:
     def count() -> int:
         text = guarded.get("/metrics", headers=people.headers("reader")).text
-        [line] = [each for each in text.splitlines() if "request_seconds_count" in each]
+        [line] = [line for line in text.splitlines() if "request_seconds_count" in line]
         return int(line.split()[1])
 
     before = count()

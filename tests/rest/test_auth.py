@@ -1,4 +1,4 @@
-"""The door: who is let in, how, and what every answer carries."""
+"""Authentication, limits and the audit log: who is let in, and what every response has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.rest.conftest import LOOPBACK, People
 from tiltyard.access import Keyring
 from tiltyard.errors import InvalidInputError, ThrottlingError
 from tiltyard.rest.app import create_app
-from tiltyard.rest.limits import Rate, TooOftenError, WrongKeys
+from tiltyard.rest.limits import FailedLogins, RateLimit, RateLimitedError
 from tiltyard.rest.server import JsonLines
 from tiltyard.rest.settings import ServerSettings
 
@@ -63,7 +63,7 @@ def test_a_token_stands_for_the_key_until_that_is_revoked(
         {"Cookie": "session=x"},
     ],
 )
-def test_whoever_has_no_key_is_told_how_to_show_one(
+def test_a_client_without_a_valid_key_is_told_how_to_send_one(
     guarded: TestClient, headers: dict[str, str]
 ) -> None:
     raw = {name: value.encode("latin-1") for name, value in headers.items()}
@@ -72,6 +72,7 @@ def test_whoever_has_no_key_is_told_how_to_show_one(
 
     assert (answer.status_code, answer.json()["code"]) == (401, ErrorCode.UNAUTHENTICATED)
     assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert "authentication required" in answer.json()["error"]
     assert "x-api-key" in answer.json()["detail"]
 
 
@@ -89,15 +90,15 @@ def test_who_fails_too_often_is_told_to_wait_and_the_right_key_still_opens(
 
 def test_wrong_keys_from_many_addresses_are_too_many_together() -> None:
     now = [0.0]
-    wrong = WrongKeys(per_minute=6, overall=12, clock=lambda: now[0])
+    failed = FailedLogins(per_minute=6, overall=12, clock=lambda: now[0])
     for number in range(12):
-        wrong.note(f"10.0.0.{number}")
+        failed.record(f"10.0.0.{number}")
 
-    with pytest.raises(TooOftenError) as refused:
-        wrong.note("10.0.0.99")
+    with pytest.raises(RateLimitedError) as refused:
+        failed.record("10.0.0.99")
     assert refused.value.seconds == 5
     now[0] += refused.value.seconds
-    wrong.note("10.0.0.99")
+    failed.record("10.0.0.99")
 
 
 def test_a_key_that_asks_too_often_is_told_to_slow_down(
@@ -109,14 +110,14 @@ def test_a_key_that_asks_too_often_is_told_to_slow_down(
         second = client.get(TABLES, headers=people.headers("reader"))
         other = client.get(TABLES, headers=people.headers("writer"))
 
-    assert [each.status_code for each in (first, second, other)] == [200, 429, 200]
+    assert [response.status_code for response in (first, second, other)] == [200, 429, 200]
     assert second.json()["code"] == ErrorCode.THROTTLING
     assert second.headers["retry-after"] in ("1", "2")
 
 
 def test_tokens_come_back_with_time() -> None:
     now = [0.0]
-    rate = Rate(2, clock=lambda: now[0])
+    rate = RateLimit(2, clock=lambda: now[0])
 
     for _ in range(4):
         rate.take("ann")
@@ -196,14 +197,20 @@ def test_beyond_this_machine_keys_are_demanded(host: str, people: People) -> Non
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 99999])
-def test_a_port_that_there_is_not_is_refused(port: int) -> None:
-    with pytest.raises(InvalidInputError, match="a port is a number from 0 to 65535"):
+def test_a_port_out_of_range_is_refused(port: int) -> None:
+    with pytest.raises(InvalidInputError, match=r"port: Input should be .* or equal to (0|65535)"):
         ServerSettings(port=port)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_on_this_machine_they_are_not(host: str) -> None:
     assert ServerSettings(host=host).is_loopback
+
+
+@pytest.mark.parametrize("name", ["threads", "waiting", "connections", "max_json_bytes"])
+def test_a_limit_of_zero_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name}: Input should be greater"):
+        ServerSettings(**{name: 0})
 
 
 def test_half_a_certificate_is_refused() -> None:
@@ -232,16 +239,16 @@ def test_a_change_leaves_a_line_with_who_what_and_how_it_ended(
         events = client.get("/tiltyard/v1/events", headers=people.headers("admin")).json()
 
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    told = [(each["who"], each["what"], each["target"], each["status"]) for each in lines]
-    assert told == [
+    recorded = [(line["who"], line["what"], line["target"], line["status"]) for line in lines]
+    assert recorded == [
         ("writer", "drop_table", "people", 200),
         ("writer", "drop_table", "people", 404),
         ("reader", "drop_table", "prod$people", 403),
         ("admin", "optimize_all_tables", "prod.people, test.people", 200),
     ]
-    assert [each["outcome"] == "done" for each in lines] == [True, False, False, True]
-    assert [each["request_id"] for each in events] == [
-        each["request_id"] for each in reversed(lines)
+    assert [line["outcome"] == "done" for line in lines] == [True, False, False, True]
+    assert [event["request_id"] for event in events] == [
+        line["request_id"] for line in reversed(lines)
     ]
 
 

@@ -1,7 +1,7 @@
-"""One visit to a page: who comes, what they sent, and the answer that they get.
+"""A request for a page: who sends it, the fields of its form, and the response.
 
-People are known by a signed cookie. A form carries a token that only this server can make for this
-browser, so that no other web site can send one in somebody's name.
+People are authenticated by a signed cookie. A form has a token that only this server can make for
+this browser, so that no other web site can send it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tiltyard import names
 from tiltyard.access import LOCAL, Principal, Role
-from tiltyard.console.looks import TEMPLATES
+from tiltyard.console.rendering import TEMPLATES
 from tiltyard.errors import InvalidInputError, PermissionDeniedError
 from tiltyard.namespace import DirectoryNamespace
 
 HOME = "/console/"
 SESSION, BROWSER, NOTICE, THEME = (
-    f"tiltyard_{each}" for each in ("session", "browser", "notice", "theme")
+    f"tiltyard_{cookie}" for cookie in ("session", "browser", "notice", "theme")
 )
-MOST_FORM_BYTES = 64 * 1024
+MAX_FORM_BYTES = 64 * 1024
+NOTICE_SECONDS = 30
 
-# Nothing inline, nothing from elsewhere.
-POLICY = (
+# Nothing inline, nothing from other sites.
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -41,16 +42,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class LoginNeeded(Exception):
-    """Nobody is logged in, and the page is not for everybody."""
+class LoginRequired(Exception):
+    """Nobody is logged in, and the page needs a role."""
 
 
-class NotHere(Exception):
+class PageNotFound(Exception):
     """There is no such page or run. The message says so."""
 
 
-class Visit:
-    """One request to one page. `target` is what it changes, for the audit."""
+class PageRequest:
+    """One request for one page. `target` is what it changes, for the audit log."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -58,35 +59,36 @@ class Visit:
         self.form: Mapping[str, str] = {}
         self._notice: str | None = None
 
-    # -- who
+    # -- the user
 
     @property
     def state(self) -> State:
-        """What the server shares with its pages."""
+        """What the server shares with its pages: see `tiltyard.rest.app`."""
         state: State = self.request.app.state
         return state
 
     @cached_property
-    def visitor(self) -> Principal | None:
-        """Whoever is logged in; on a server without keys, everybody is."""
+    def user(self) -> Principal | None:
+        """Who is logged in; on a server without keys, everybody is."""
         if self.state.keyring.is_open:
             return LOCAL
-        found: Principal | None = self.state.sessions.verify(self.request.cookies.get(SESSION, ""))
-        return found
+        user: Principal | None = self.state.sessions.verify(self.request.cookies.get(SESSION, ""))
+        return user
 
     @property
     def principal(self) -> Principal:
-        if self.visitor is None:
-            raise LoginNeeded
-        return self.visitor
+        """Who is logged in, or LoginRequired."""
+        if self.user is None:
+            raise LoginRequired
+        return self.user
 
-    def may(self, role: str) -> bool:
-        """Whether to show what needs a role."""
-        return self.visitor is not None and self.visitor.may(Role(role))
+    def has_role(self, role: str) -> bool:
+        return self.user is not None and self.user.has_role(Role(role))
 
     @property
     def sees_all(self) -> bool:
-        return self.visitor is not None and self.visitor.sees(())
+        """Whether the user is not limited to a namespace."""
+        return self.user is not None and self.user.sees(())
 
     @property
     def address(self) -> str:
@@ -97,92 +99,88 @@ class Visit:
 
     @property
     def catalog(self) -> DirectoryNamespace:
-        """The catalog, where what the visitor does is noted under their name."""
+        """The catalog, where changes are recorded under the user's name."""
         namespace: DirectoryNamespace = self.state.namespace
         return namespace.acting_as(self.principal.name)
 
-    async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run what blocks in a thread of the server."""
-        answer: T = await self.state.runner.call(work, *args, **kwargs)
-        return answer
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run blocking work in a thread of the server."""
+        result: T = await self.state.workers.run(work, *args, **kwargs)
+        return result
 
-    def table(self, field: str = "id") -> list[str]:
-        """The table that the address or the form names, if the visitor may see it."""
-        identifier = list(names.parse_table_id(names.parse_dotted(self.said(field))))
-        self.principal.require_sight(identifier)
+    def table_id(self, field: str = "id") -> list[str]:
+        """The table that a field names. PermissionDeniedError if the user does not see it."""
+        identifier = list(names.parse_table_id(names.parse_dotted(self.field(field))))
+        self.principal.require_visible(identifier)
         return identifier
 
-    def note(self, what: str, target: str, problem: str | None, status: int) -> None:
-        """One line of the audit: what was changed here, or why it was not."""
-        who = self.visitor
+    def record(self, what: str, target: str, error: str | None, status: int) -> None:
+        """Add a line to the audit log: what was changed, or why it was not."""
+        user = self.user
         self.state.audit.record(
-            who="somebody" if who is None else who.name,
-            role="none" if who is None else who.role.value,
+            who="somebody" if user is None else user.name,
+            role="none" if user is None else user.role.value,
             what=what,
             target=target,
-            outcome="done" if problem is None else problem,
+            outcome="done" if error is None else error,
             status=status,
             request_id=self.request.state.request_id,
             address=self.address,
         )
 
-    # -- what was sent
+    # -- the form
 
-    def said(self, field: str) -> str:
-        """A field of the form or of the address, without blanks around it."""
-        return (self.form.get(field) or self.request.query_params.get(field) or "").strip()
+    def field(self, name: str) -> str:
+        """A field of the form or the query, stripped; "" if there is none."""
+        return (self.form.get(name) or self.request.query_params.get(name) or "").strip()
 
     async def read_form(self) -> None:
-        """Read what was posted. PermissionDeniedError if the token is not the browser's own."""
+        """Read the form. PermissionDeniedError if its token was not made for this browser."""
         body = bytearray()
-        async for piece in self.request.stream():
-            body += piece
-            if len(body) > MOST_FORM_BYTES:
+        async for chunk in self.request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
                 raise InvalidInputError("the form is too large")
         try:
             self.form = dict(parse_qsl(body.decode(), keep_blank_values=True))
         except UnicodeDecodeError as error:
             raise InvalidInputError("the form is not text") from error
         browser, token = self.request.cookies.get(BROWSER, ""), self.form.get("token", "")
-        if not browser or not self.state.sessions.signed(f"form.{browser}", token):
+        if not browser or not self.state.sessions.is_signature(f"form.{browser}", token):
             raise PermissionDeniedError(
                 "this form is not from a page of this server, or the page is too old",
                 hint="go back, load the page again, and send it once more",
             )
 
     @cached_property
-    def browser(self) -> str:
-        """What this browser is called by its cookie; a new one gets a name."""
+    def browser_id(self) -> str:
+        """The id in the browser's cookie; a new one if it has none."""
         return self.request.cookies.get(BROWSER) or secrets.token_hex(16)
 
-    @property
-    def token(self) -> str:
-        """What a form has to carry."""
-        signed: str = self.state.sessions.sign(f"form.{self.browser}")
-        return signed
+    def _token_field(self) -> Markup:
+        """The field that every form must have."""
+        token = self.state.sessions.sign(f"form.{self.browser_id}")
+        return Markup('<input type="hidden" name="token" value="{}">').format(token)
 
-    # -- the answer
+    # -- the response
 
-    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page."""
         page = TEMPLATES.get_template(template).render(
-            visit=self, notice=self.notice(), token=self._token_field, **values
+            request=self, notice=self._previous_notice(), token=self._token_field, **values
         )
         return HTMLResponse(page, status)
 
-    def _token_field(self) -> Markup:
-        return Markup('<input type="hidden" name="token" value="{}">').format(self.token)
-
-    def go(self, path: str, said: str | None = None, **query: str) -> Response:
-        """Send the browser to a page, which says how it went."""
-        self._notice = said
+    def redirect(self, path: str, notice: str | None = None, **query: str) -> Response:
+        """Send the browser to another page, which shows the notice once."""
+        self._notice = notice
         to = HOME + path + (f"?{urlencode(query)}" if query else "")
         return RedirectResponse(to, status_code=303)
 
-    def notice(self) -> str | None:
-        """What the page before had to say. Signed, so that nobody else puts words here."""
+    def _previous_notice(self) -> str | None:
+        """The notice of the request before. It is signed, so that only this server can set it."""
         body, _, signature = self.request.cookies.get(NOTICE, "").rpartition(".")
-        if not body or not self.state.sessions.signed(f"notice.{body}", signature):
+        if not body or not self.state.sessions.is_signature(f"notice.{body}", signature):
             return None
         return str(json.loads(base64.urlsafe_b64decode(body)))
 
@@ -192,22 +190,22 @@ class Visit:
         return chosen if chosen in ("light", "dark") else "auto"
 
     def finish(self, response: Response) -> Response:
-        """The headers and cookies that every page has."""
-        response.headers["content-security-policy"] = POLICY
+        """Add the headers and cookies that every page has."""
+        response.headers["content-security-policy"] = CONTENT_SECURITY_POLICY
         response.headers["cache-control"] = "no-store"
-        # With none at all, browsers would not say that a form comes from our own page.
+        # Not "no-referrer": browsers would then send no origin with our own forms.
         response.headers["referrer-policy"] = "same-origin"
         if BROWSER not in self.request.cookies:
-            self.remember(response, BROWSER, self.browser)
+            self.set_cookie(response, BROWSER, self.browser_id)
         if self._notice is not None:
             body = base64.urlsafe_b64encode(json.dumps(self._notice).encode()).decode()
             signature = self.state.sessions.sign(f"notice.{body}")
-            self.remember(response, NOTICE, f"{body}.{signature}", seconds=30)
+            self.set_cookie(response, NOTICE, f"{body}.{signature}", NOTICE_SECONDS)
         elif NOTICE in self.request.cookies and response.status_code == 200:
-            self.forget(response, NOTICE)
+            self.delete_cookie(response, NOTICE)
         return response
 
-    def remember(
+    def set_cookie(
         self, response: Response, name: str, value: str, seconds: int | None = None
     ) -> None:
         response.set_cookie(
@@ -220,7 +218,7 @@ class Visit:
             samesite="strict",
         )
 
-    def forget(self, response: Response, name: str) -> None:
+    def delete_cookie(self, response: Response, name: str) -> None:
         response.delete_cookie(
             name,
             path="/console",

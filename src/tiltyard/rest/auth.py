@@ -1,7 +1,7 @@
-"""The door: every request gets an id and is let in or turned away before anything looks at it.
+"""Authentication. Every request gets an id and a principal, or is refused, before it is routed.
 
-Plain ASGI, because it stands before every request. Pages of the console pass: they know people by
-a cookie, and ask `access` themselves.
+Pure ASGI, because it handles every request. The pages of the console authenticate people
+themselves, by a cookie.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,8 +21,9 @@ from tiltyard.errors import (
     UnauthenticatedError,
 )
 from tiltyard.metrics import Counter, Timer
-from tiltyard.rest import answers
-from tiltyard.rest.limits import Rate, WrongKeys
+from tiltyard.rest.audit import client_address
+from tiltyard.rest.limits import FailedLogins, RateLimit
+from tiltyard.rest.responses import error_response
 from tiltyard.rest.settings import ServerSettings
 
 log = logging.getLogger("tiltyard.requests")
@@ -32,25 +33,26 @@ FAILED = Counter("tiltyard_http_errors_total", "Requests that ended with a statu
 REFUSED = Counter("tiltyard_http_refused_total", "Requests that ended with a status from 400 on.")
 
 CONSOLE = "/console"
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
+PUBLIC_PATHS = frozenset({"/", "/healthz", "/readyz"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK_HOSTS = re.compile(rb"(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?")
 
-# On every answer, unless the answer has its own.
-_STRICT = (
+# On every response that does not set the header itself.
+_SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-_ONLY_TLS = ((b"strict-transport-security", b"max-age=31536000"),)
+_TLS_HEADERS = ((b"strict-transport-security", b"max-age=31536000"),)
 
 Headers = dict[bytes, bytes]
 
 
-class Door:
-    """Who is it, and may they come in? The app behind finds the answer in the request's state."""
+class AuthMiddleware:
+    """Sets `request.state.request_id` and `request.state.principal`; refuses clients that have no
+    valid key, are too fast, or are web pages of another site."""
 
     def __init__(
         self,
@@ -58,16 +60,16 @@ class Door:
         settings: ServerSettings,
         keyring: Keyring,
         sessions: Sessions,
-        wrong_keys: WrongKeys,
+        failed_logins: FailedLogins,
     ) -> None:
         self._app = app
-        self._settings = settings
-        self._keyring = keyring
+        self._max_connections = settings.connections
+        self._is_open = keyring.is_open
         self._sessions = sessions
-        self._strict = _STRICT + (_ONLY_TLS if settings.has_tls else ())
-        self._rate = Rate(settings.requests_per_second)
-        self._wrong_keys = wrong_keys
-        self._inside = 0
+        self._headers = _SECURITY_HEADERS + (_TLS_HEADERS if settings.has_tls else ())
+        self._rate_limit = RateLimit(settings.requests_per_second)
+        self._failed_logins = failed_logins
+        self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,64 +79,62 @@ class Door:
         state = scope.setdefault("state", {})
         state["request_id"] = _request_id(headers)
         state["principal"] = None
-        answer = _Answer(send, self._strict, state["request_id"])
+        response = _HeaderSender(send, self._headers, state["request_id"])
         began = time.perf_counter()
-        self._inside += 1
+        self._active += 1
         try:
-            with REQUESTS.measure():
-                await self._serve(scope, headers, receive, answer)
+            await self._serve(scope, headers, receive, response)
         finally:
-            self._inside -= 1
-            _note(scope, answer.status, time.perf_counter() - began)
+            self._active -= 1
+            _record(scope, response.status, time.perf_counter() - began)
 
     async def _serve(
-        self, scope: Scope, headers: Headers, receive: Receive, answer: _Answer
+        self, scope: Scope, headers: Headers, receive: Receive, send: _HeaderSender
     ) -> None:
         try:
-            if self._inside > self._settings.connections:
+            if self._active > self._max_connections:
                 raise ServiceUnavailableError("the server is busy", hint="try again in a moment")
             self._check_origin(scope, headers)
-            if _asks_for_principal(scope["path"]):
-                scope["state"]["principal"] = self._principal(scope, headers)
-        except Exception as problem:
-            await answers.error(problem, scope["path"])(scope, receive, answer)
+            if scope["path"] not in PUBLIC_PATHS and not _is_console(scope["path"]):
+                scope["state"]["principal"] = self._authenticate(scope, headers)
+        except Exception as error:
+            await error_response(error, scope["path"])(scope, receive, send)
             return
-        await self._app(scope, receive, answer)
+        await self._app(scope, receive, send)
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """A web page of somebody else must not use the browser of who may, nor a name of its own
-        that resolves to this machine."""
+        """Refuse requests that another web site makes through a user's browser, also through a host
+        name of its own that resolves to this machine."""
         host = headers.get(b"host", b"")
-        if self._keyring.is_open and not _LOOPBACK_HOSTS.fullmatch(host):
+        if self._is_open and not _LOOPBACK_HOSTS.fullmatch(host):
             raise PermissionDeniedError("this server answers on the loopback interface only")
         origin = headers.get(b"origin")
-        own = {b"http://" + host, b"https://" + host}
-        foreign = origin is not None and origin not in own
+        is_foreign = origin is not None and origin not in (b"http://" + host, b"https://" + host)
         if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"):
-            foreign = foreign or not _follows_a_link(scope, headers)
-        if foreign:
+            is_foreign = is_foreign or not _is_link_to_console(scope, headers)
+        if is_foreign:
             raise PermissionDeniedError("requests of other web sites are refused")
 
-    def _principal(self, scope: Scope, headers: Headers) -> Principal:
-        if self._keyring.is_open:
+    def _authenticate(self, scope: Scope, headers: Headers) -> Principal:
+        if self._is_open:
             return LOCAL
-        for text in _credentials(headers):
-            found = self._keyring.principal(text) or self._sessions.verify(text)
-            if found is not None:
-                self._rate.take(found.name)
-                return found
-        self._wrong_keys.note((scope.get("client") or ("unknown",))[0])
+        for credential in _credentials(headers):
+            principal = self._sessions.authenticate(credential)
+            if principal is not None:
+                self._rate_limit.take(principal.name)
+                return principal
+        self._failed_logins.record(client_address(scope))
         raise UnauthenticatedError(
-            "who are you?", hint="send a key as x-api-key, or as Authorization: Bearer"
+            "authentication required", hint="send a key as x-api-key, or as Authorization: Bearer"
         )
 
 
-class _Answer:
-    """Sends an answer on, with the headers that every one has, and notes its status."""
+class _HeaderSender:
+    """Sends a response on, adds the headers that every response has, and keeps its status."""
 
-    def __init__(self, send: Send, strict: Iterable[tuple[bytes, bytes]], request_id: str) -> None:
+    def __init__(self, send: Send, headers: Iterable[tuple[bytes, bytes]], request_id: str) -> None:
         self._send = send
-        self._strict = strict
+        self._headers = headers
         self._request_id = request_id
         self.status = 500
 
@@ -142,23 +142,19 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = list(message.get("headers", ()))
-            given = {name.lower() for name, _ in headers}
-            headers += [each for each in self._strict if each[0] not in given]
+            present = {name.lower() for name, _ in headers}
+            headers += [header for header in self._headers if header[0] not in present]
             headers.append((b"x-request-id", self._request_id.encode()))
             message = {**message, "headers": headers}
         return self._send(message)
-
-
-def _asks_for_principal(path: str) -> bool:
-    return not _is_console(path) and path not in OPEN_PATHS
 
 
 def _is_console(path: str) -> bool:
     return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
-def _follows_a_link(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody comes to a page of the console from elsewhere, which changes nothing."""
+def _is_link_to_console(scope: Scope, headers: Headers) -> bool:
+    """Whether a person follows a link of another site to a page of the console."""
     is_read = scope["method"] in ("GET", "HEAD")
     return is_read and headers.get(b"sec-fetch-mode") == b"navigate" and _is_console(scope["path"])
 
@@ -168,7 +164,7 @@ def _request_id(headers: Headers) -> str:
     return given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
-def _credentials(headers: Headers) -> Iterable[str]:
+def _credentials(headers: Headers) -> Iterator[str]:
     if b"x-api-key" in headers:
         yield headers[b"x-api-key"].decode("latin-1")
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
@@ -176,9 +172,8 @@ def _credentials(headers: Headers) -> Iterable[str]:
         yield token.strip()
 
 
-def _note(scope: Scope, status: int, seconds: float) -> None:
-    if status >= 400:
-        (FAILED if status >= 500 else REFUSED).add()
+def _record(scope: Scope, status: int, seconds: float) -> None:
+    """Log the request and count it."""
     if log.isEnabledFor(logging.INFO):
         principal = scope["state"]["principal"]
         log.info(
@@ -195,3 +190,6 @@ def _note(scope: Scope, status: int, seconds: float) -> None:
                 "milliseconds": round(seconds * 1000, 1),
             },
         )
+    if status >= 400:
+        (FAILED if status >= 500 else REFUSED).add()
+    REQUESTS.record(seconds)

@@ -1,4 +1,4 @@
-"""How values look on a page, and the templates that show them. Everything is escaped."""
+"""The templates of the pages, and the filters that format values. All values are escaped."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ STATIC = Path(__file__).parent / "static"
 
 
 def when(moment: datetime | None, none: str = "never") -> Markup:
-    """A time as people say it; the exact one shows on hovering, and the script keeps it fresh."""
+    """A relative time, which the script keeps current; the exact one is shown on hovering."""
     if moment is None:
         return Markup("{}").format(none)
-    past = moment <= datetime.now(UTC)
-    said = formatting.age(moment) if past else formatting.until(moment)
+    is_past = moment <= datetime.now(UTC)
+    text = formatting.age(moment) if is_past else formatting.until(moment)
     return Markup('<time datetime="{}" title="{}" data-{}>{}</time>').format(
         moment.isoformat(timespec="seconds"),
         f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
-        "age" if past else "until",
-        said,
+        "age" if is_past else "until",
+        text,
     )
 
 
 def due(moment: datetime | None) -> Markup:
-    """When something ends: a countdown, or that it is over."""
+    """The time until something expires, or that it has expired."""
     if moment is not None and moment <= datetime.now(UTC):
         return Markup('<span class="due">expired</span>')
     return when(moment)
@@ -45,20 +45,20 @@ def table_path(identifier: Any) -> str:
 
 @cache
 def static_path(name: str) -> str:
-    """Changes with the file, so that browsers may keep it for ever."""
-    mark = sha256((STATIC / name).read_bytes()).hexdigest()[:12]
-    return f"/console/static/{name}?{mark}"
+    """The path of a static file. It changes with the file, so browsers can cache it forever."""
+    digest = sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/console/static/{name}?{digest}"
 
 
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("tiltyard.console"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
+    environment.filters.update(
         number=formatting.number,
         counted=formatting.counted,
         size=formatting.size,
@@ -68,10 +68,10 @@ def _environment() -> Environment:
         when=when,
         due=due,
     )
-    made.globals.update(
+    environment.globals.update(
         charts=charts, static=static_path, table_path=table_path, version=__version__
     )
-    return made
+    return environment
 
 
 TEMPLATES = _environment()

@@ -1,8 +1,8 @@
-"""Our own operations under /tiltyard/v1: the trash, maintenance and health of a catalog.
+"""The operations that tiltyard adds under /tiltyard/v1: the trash, maintenance and health.
 
-A row names a method of the catalog, like `undrop_table` or `health.recover`, and may name a
-function below that is called in its place; what a request may say and what it is answered with come
-from the signature.
+A row names a method of the catalog, like `undrop_table` or `health.recover`, and can have a
+function of this module that is called instead. The parameters and the return type of that function
+define the request and the response.
 """
 
 from __future__ import annotations
@@ -19,172 +19,169 @@ import lance_namespace as api
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from tiltyard.access import Role
-from tiltyard.errors import InvalidInputError
+from tiltyard.errors import InvalidInputError, first_problem
 from tiltyard.lifecycle.purge import PurgePlan, Receipt
 from tiltyard.lifecycle.trash import Trashed
 from tiltyard.maintenance.orphan import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import Event
-from tiltyard.rest.operation import Asked, Body, Call, Desk, Operation
-from tiltyard.rest.protocol import wrong
+from tiltyard.rest.routing import Body, Operation, ParsedRequest, PreparedCall, RequestContext
 
 Duration = str | int | float
 Id = Sequence[str]
 
-# What a request never says: it is for callers in the same process.
+# Parameters for callers in the same process, which a request can't have.
 _IN_PROCESS = ("progress",)
-# The parameters that name tables and namespaces: one id, or several.
-_ONE, _SEVERAL = ("id", "as_id", "namespace"), ("ids", "tables")
+# Parameters that name a table or namespace, and those that name several.
+_ID_PARAMETERS, _IDS_PARAMETERS = ("id", "as_id", "namespace"), ("ids", "tables")
 
 
-@dataclass(frozen=True)
-class OwnOperation(Operation):
-    """An operation whose request is the parameters of a function."""
+@dataclass(frozen=True, kw_only=True)
+class ExtensionOperation(Operation):
+    """An operation whose request has the parameters of a function."""
 
     function: Callable[..., Any]
-    # The method of the catalog, with its group; a client has the same method.
+    # The method of the catalog, with its group; `RestCatalog` has the same method.
     method_path: str
-    # Whether the function is that method, or one of ours that is given the whole desk.
+    # Whether the function is that method; otherwise it takes the request's context.
     is_method: bool
-    # Whether it answers with what one may see, so that it needs no sight of the whole catalog.
+    # Whether the response only has what the principal sees, so that no target has to be checked.
     filtered: bool = False
 
-    @cached_property
-    def request(self) -> type[BaseModel]:
-        """The parameters as a model. An id that is in the route is not asked for again."""
-        hints = typing.get_type_hints(self.function)
-        _, *parameters = inspect.signature(self.function).parameters.values()
-        fields: dict[str, Any] = {}
-        for each in parameters:
-            if each.name in _IN_PROCESS or (each.name == "id" and "{id}" in self.path):
-                continue
-            default = ... if each.default is inspect.Parameter.empty else each.default
-            fields[each.name] = (hints[each.name], default)
-        forbid = ConfigDict(extra="forbid")
-        return create_model(f"{_title(self.name)}Request", __config__=forbid, **fields)
-
-    @cached_property
-    def returned(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.tells)
+    @property
+    def operation_id(self) -> str:
+        return f"tiltyard_{self.name}"
 
     @property
     def summary(self) -> str:
         return (inspect.getdoc(self.function) or self.name).split("\n\n")[0].replace("\n", " ")
 
-    def understand(self, asked: Asked) -> Call:
-        given = asked.body if self.body is Body.JSON else _last_of(asked.query)
-        if not isinstance(given, dict):
-            raise InvalidInputError("the body must be a JSON object")
-        if asked.id is not None:
-            given = dict(given)
-            if given.pop("id", asked.id) != asked.id:
-                raise InvalidInputError("id in the route and in the body differ")
-        request = self.checked(given)
-        arguments = {name: getattr(request, name) for name in request.model_fields_set}
-        if asked.id is not None:
-            arguments["id"] = asked.id
-        targets = list(_targets(arguments)) or ([] if self.filtered else [()])
-        return Call(self._work(arguments), targets, self.needs)
-
-    def checked(self, given: Mapping[str, Any]) -> BaseModel:
-        """The parameters of a request. InvalidInputError."""
-        for name, each in self.request.model_fields.items():
-            if isinstance(given.get(name), bool) and each.annotation is not bool:
-                raise InvalidInputError(f"{name} can't be true or false")  # to pydantic, 1 or 0
-        try:
-            return self.request.model_validate(given)
-        except ValidationError as error:
-            raise InvalidInputError(wrong(error)) from error
-
-    def _work(self, arguments: Mapping[str, Any]) -> Callable[[Desk], Any]:
-        if self.is_method:
-            return lambda desk: attrgetter(self.method_path)(desk.namespace)(**arguments)
-        return lambda desk: self.function(desk, **arguments)
-
-    def encode(self, result: Any) -> Any:
-        return self.returned.dump_json(result, by_alias=True)
+    @cached_property
+    def request(self) -> type[BaseModel]:
+        """The parameters as a model, without an id that is in the path."""
+        types = typing.get_type_hints(self.function)
+        _, *parameters = inspect.signature(self.function).parameters.values()
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            name = parameter.name
+            if name in _IN_PROCESS or (name == "id" and "{id}" in self.path):
+                continue
+            is_required = parameter.default is inspect.Parameter.empty
+            fields[name] = (types[name], ... if is_required else parameter.default)
+        title = "".join(word.capitalize() for word in self.name.split("_"))
+        forbid = ConfigDict(extra="forbid")
+        return create_model(f"{title}Request", __config__=forbid, **fields)
 
     @property
-    def key(self) -> str:
-        return f"tiltyard_{self.name}"
-
-    @property
-    def asks(self) -> Any:
+    def body_type(self) -> Any:
         return self.request
 
     @property
-    def tells(self) -> Any:
+    def response_type(self) -> Any:
         return typing.get_type_hints(self.function)["return"]
+
+    @cached_property
+    def response_adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.response_type)
 
     def query_parameters(self) -> list[dict[str, Any]]:
         if self.body is Body.JSON:
             return []
-        properties = self.request.model_json_schema().get("properties", {})
-        return [{"name": name, "in": "query", "schema": each} for name, each in properties.items()]
+        schemas = self.request.model_json_schema().get("properties", {})
+        return [{"name": name, "in": "query", "schema": schema} for name, schema in schemas.items()]
+
+    def prepare(self, request: ParsedRequest) -> PreparedCall:
+        fields = request.body if self.body is Body.JSON else _last_values(request.query)
+        if not isinstance(fields, dict):
+            raise InvalidInputError("the body must be a JSON object")
+        if request.id is not None:
+            fields = dict(fields)
+            if fields.pop("id", request.id) != request.id:
+                raise InvalidInputError("id in the route and in the body differ")
+        model = self.validate(fields)
+        arguments = {name: getattr(model, name) for name in model.model_fields_set}
+        if request.id is not None:
+            arguments["id"] = request.id
+        targets = list(_targets(arguments)) or ([] if self.filtered else [()])
+        return PreparedCall(lambda context: self._run(context, arguments), targets, self.role)
+
+    def validate(self, fields: Mapping[str, Any]) -> BaseModel:
+        """The parameters of a request. InvalidInputError."""
+        for name, field in self.request.model_fields.items():
+            if isinstance(fields.get(name), bool) and field.annotation is not bool:
+                raise InvalidInputError(f"{name} can't be true or false")  # to pydantic, 1 or 0
+        try:
+            return self.request.model_validate(fields)
+        except ValidationError as error:
+            raise InvalidInputError(first_problem(error)) from error
+
+    def _run(self, context: RequestContext, arguments: Mapping[str, Any]) -> Any:
+        if self.is_method:
+            return attrgetter(self.method_path)(context.namespace)(**arguments)
+        return self.function(context, **arguments)
+
+    def encode(self, result: Any) -> Any:
+        return self.response_adapter.dump_json(result, by_alias=True)
 
 
 def _targets(arguments: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    for name in _ONE:
+    for name in _ID_PARAMETERS:
         if arguments.get(name) is not None:
             yield arguments[name]
-    for name in _SEVERAL:
+    for name in _IDS_PARAMETERS:
         yield from arguments.get(name) or ()
     if "plan" in arguments:
-        yield from (each.id for each in arguments["plan"].tables)
+        yield from (table.id for table in arguments["plan"].tables)
 
 
-def _last_of(query: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _last_values(query: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {name: values[-1] for name, values in query.items() if name != "delimiter"}
 
 
-def _title(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-# -- operations that are a little different from the namespace's own
+# -- operations that differ from the namespace's methods
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token that stands for the key with which it was asked for."""
+    """A bearer token that stands for the key of the client."""
 
     token: str
     seconds: float
 
 
-def issue_token(desk: Desk) -> Token:
-    """A bearer token for a while, so that the key itself need not travel any more."""
-    return Token(desk.sessions.issue(desk.principal), desk.sessions.seconds)
+def issue_token(context: RequestContext) -> Token:
+    """A bearer token for some hours, so that the key need not be sent with every request."""
+    return Token(context.sessions.issue(context.principal), context.sessions.seconds)
 
 
 def drop_table(
-    desk: Desk, id: Id, *, ttl: Duration | None = None, reason: str | None = None
+    context: RequestContext, id: Id, *, ttl: Duration | None = None, reason: str | None = None
 ) -> api.DropTableResponse:
     """Put a table into the trash, and say for how long and why."""
     request = api.DropTableRequest(id=list(id))
-    return desk.namespace.drop_table(request, ttl=ttl, reason=reason)
+    return context.namespace.drop_table(request, ttl=ttl, reason=reason)
 
 
-def list_trash(desk: Desk, *, with_bytes: bool = False) -> list[Trashed]:
+def list_trash(context: RequestContext, *, with_bytes: bool = False) -> list[Trashed]:
     """Every dropped table that you may see, oldest drop first."""
-    found = desk.namespace.list_trash(with_bytes=with_bytes)
-    return [each for each in found if desk.principal.sees(each.id)]
+    trash = context.namespace.list_trash(with_bytes=with_bytes)
+    return [dropped for dropped in trash if context.principal.sees(dropped.id)]
 
 
-def apply_purge(desk: Desk, plan: PurgePlan) -> list[Receipt]:
+def apply_purge(context: RequestContext, plan: PurgePlan) -> list[Receipt]:
     """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
-    return desk.namespace.apply_purge(plan)
+    return context.namespace.apply_purge(plan)
 
 
 def find_orphans(
-    desk: Desk, *, ids: Sequence[Id] | None = None, older_than: Duration | None = None
+    context: RequestContext, *, ids: Sequence[Id] | None = None, older_than: Duration | None = None
 ) -> list[Orphan]:
     """What nothing refers to, of the whole catalog or of some tables."""
-    return list(desk.namespace.health.find_orphans(ids, older_than=older_than))
+    return list(context.namespace.health.find_orphans(ids, older_than=older_than))
 
 
 def remove_orphans(
-    desk: Desk,
+    context: RequestContext,
     *,
     paths: Sequence[str],
     older_than: Duration | None = None,
@@ -192,24 +189,24 @@ def remove_orphans(
 ) -> list[Orphan]:
     """Delete what is still an orphan among these paths, and return what went."""
     wanted = set(paths)
-    found = desk.namespace.health.find_orphans(older_than=older_than)
-    return desk.namespace.health.remove_orphans(
-        [each for each in found if each.path in wanted and each.kind.is_removable],
+    orphans = context.namespace.health.find_orphans(older_than=older_than)
+    return context.namespace.health.remove_orphans(
+        [orphan for orphan in orphans if orphan.path in wanted and orphan.kind.is_removable],
         older_than=older_than,
         even_if_young=even_if_young,
     )
 
 
-def events(desk: Desk, *, limit: int = 100) -> list[Event]:
+def events(context: RequestContext, *, limit: int = 100) -> list[Event]:
     """What was changed through this server since it started, newest first."""
-    return desk.audit.recent(max(0, limit))
+    return context.audit.recent(max(0, limit))
 
 
 # -- the table
 
 
 def _row(
-    needs: Role,
+    role: Role,
     method: str,
     path: str,
     method_path: str,
@@ -218,14 +215,14 @@ def _row(
     name: str | None = None,
     changes: bool | None = None,
     filtered: bool = False,
-) -> OwnOperation:
-    return OwnOperation(
+) -> ExtensionOperation:
+    return ExtensionOperation(
         name=name or method_path.rpartition(".")[2],
         method=method,
         path=f"/tiltyard/v1/{path}",
-        needs=needs,
-        changes=needs is not Role.READER if changes is None else changes,
-        body=Body.JSON if method == "POST" else Body.NOTHING,
+        role=role,
+        changes=role is not Role.READER if changes is None else changes,
+        body=Body.JSON if method == "POST" else Body.NONE,
         function=function or _method(method_path),
         method_path=method_path,
         is_method=function is None,
@@ -234,7 +231,7 @@ def _row(
 
 
 def _method(path: str) -> Callable[..., Any]:
-    """The function behind a method of the catalog, or of one of its groups."""
+    """The function of a method of the catalog, or of one of its groups."""
     group, _, name = path.rpartition(".")
     owner = typing.get_type_hints(DirectoryNamespace)[group] if group else DirectoryNamespace
     function: Callable[..., Any] = getattr(owner, name)
@@ -243,7 +240,7 @@ def _method(path: str) -> Callable[..., Any]:
 
 _READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
 
-OPERATIONS: tuple[OwnOperation, ...] = (
+OPERATIONS: tuple[ExtensionOperation, ...] = (
     _row(_READER, "POST", "token", "issue_token", issue_token, filtered=True),
     _row(_ADMIN, "GET", "events", "events", events, changes=False),
     # the trash
