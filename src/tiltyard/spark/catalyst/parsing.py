@@ -1,7 +1,7 @@
-"""A query as Spark parses it, with the places open where it names tables.
+"""A query as Spark parses it, with its table names left open.
 
-Filled with relations, the plan is what Spark would have made of the query had it known those
-tables. It is taken apart and put together in the JVM, never as text.
+Once relations are bound to the names, the plan is what Spark would have made of the query had it
+known those tables. It is taken apart and put together in the JVM, never as text.
 """
 
 from __future__ import annotations
@@ -16,110 +16,145 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.jvm import SQL, Java, each_of, jvm_of, kind_of, kind_told
+from tiltyard.spark.catalyst.jvm import (
+    SQL,
+    JavaObject,
+    analyzed_plan,
+    dataframe,
+    elements,
+    java_array,
+    java_expression,
+    java_session,
+    json_node_type,
+    jvm_of,
+    node_type,
+)
 
-Bound = Mapping[int, Java]
-Builder = Callable[[Bound], Java]
+Relations = Mapping[int, JavaObject]  # plans of tables, by their numbers in `ParsedQuery.tables`
+Builder = Callable[[Relations], JavaObject]
 
 
 @dataclass(frozen=True)
-class Relation:
+class TableReference:
     """One place where a query names a table, and which version it wants of it."""
 
     name: tuple[str, ...]
     version: str | None = None
-    moment: Java | None = None
+    timestamp: str | None = None  # an expression of SQL
     options: Mapping[str, str] | None = None
 
 
-class Query:
-    """A parsed query whose tables are still open."""
+class ParsedQuery:
+    """A parsed query whose tables are not bound yet."""
 
     def __init__(self, spark: SparkSession, text: str, args: Any = None) -> None:
         self._spark = spark
         self._jvm = jvm_of(spark)
-        self.relations: list[Relation] = []
+        self.tables: list[TableReference] = []
         parsed = self._parse(text, args)
         plan = self._jvm.sql("catalyst.analysis.CTESubstitution").apply(parsed)
-        self._fill = self._plan(plan) or (lambda bound: plan)
-        self.counts = counts_of(parsed) if len(self.relations) == 1 else None
+        self._build = self._plan(plan) or (lambda relations: plan)
+        self.count_columns = _count_columns(parsed) if len(self.tables) == 1 else None
+
+    def run(self, frames: Mapping[int, DataFrame]) -> DataFrame:
+        """The query over these DataFrames in place of its tables."""
+        plans = {number: analyzed_plan(frame) for number, frame in frames.items()}
+        return dataframe(self._spark, self.bind(plans))
+
+    def bind(self, plans: Relations) -> JavaObject:
+        """The plan of the query with these plans in place of its tables."""
+        return self._build({number: self._aliased(number, plan) for number, plan in plans.items()})
+
+    def _aliased(self, number: int, plan: JavaObject) -> JavaObject:
+        """Under the table's full name, so that `a.b.c.column` is resolved too."""
+        *namespace, name = self.tables[number].name
+        alias = self._jvm.sql("catalyst.AliasIdentifier")(name, self._jvm.seq(namespace))
+        return self._jvm.sql("catalyst.plans.logical.SubqueryAlias")(alias, plan)
 
     # -- parsing
 
-    def _parse(self, text: str, args: Any) -> Java:
-        session = self._spark._jsparkSession
-        parser = session.sessionState().sqlParser()
+    def _parse(self, text: str, args: Any) -> JavaObject:
+        parser = java_session(self._spark).sessionState().sqlParser()
         parsed = _parse_query(parser, text)
         if not args:
             return parsed
         if isinstance(args, Mapping):
-            values = {name: session.expression(lit(value)._jc) for name, value in args.items()}
-            named = self._jvm.sql("catalyst.parser.NamedParameterContext")
-            context = named(self._jvm.map(values))
+            named = {name: self._literal(value) for name, value in args.items()}
+            context = self._jvm.sql("catalyst.parser.NamedParameterContext")(self._jvm.map(named))
         else:
-            listed = [session.expression(lit(value)._jc) for value in args]
+            listed = [self._literal(value) for value in args]
             positional = self._jvm.sql("catalyst.parser.PositionalParameterContext")
             context = positional(self._jvm.seq(listed))
         return parser.parsePlanWithParameters(text, context)
 
+    def _literal(self, value: Any) -> JavaObject:
+        return java_expression(self._spark, lit(value))
+
     # -- finding the tables
 
-    def _plan(self, node: Java) -> Builder | None:
-        """How to make this part of the plan anew once its tables are bound; None if it has none."""
-        kind = kind_of(node)
+    def _plan(self, node: JavaObject) -> Builder | None:
+        """What makes this node anew once its tables are bound; None if it has none."""
+        kind = node_type(node)
         if kind == "UnresolvedRelation":
-            return self._relation(node, Relation(_name(node), options=_options(node)))
+            return self._table(node, TableReference(_name(node), options=_options(node)))
         if kind == "RelationTimeTravel":
-            named = node.relation()
-            at = Relation(_name(named), _get(node.version()), _get(node.timestamp()), {})
-            return self._relation(node, at)
-        parts = [self._plan(child) for child in each_of(node.children())]
-        inside = self._fields(node) if node.subqueries().nonEmpty() else None
-        return self._rebuilding(node, inside, parts)
+            timestamp = _get(node.timestamp())
+            return self._table(
+                node,
+                TableReference(
+                    _name(node.relation()),
+                    _get(node.version()),
+                    None if timestamp is None else timestamp.sql(),
+                    {},
+                ),
+            )
+        builders = [self._plan(child) for child in elements(node.children())]
+        own_fields = self._fields(node) if node.subqueries().nonEmpty() else None
+        return self._rebuilding(node, own_fields, builders)
 
-    def _relation(self, node: Java, found: Relation) -> Builder:
-        number = len(self.relations)
-        self.relations.append(found)
-        return lambda bound: bound.get(number, node)
+    def _table(self, node: JavaObject, reference: TableReference) -> Builder:
+        number = len(self.tables)
+        self.tables.append(reference)
+        return lambda relations: relations.get(number, node)
 
     def _rebuilding(
-        self, node: Java, inside: Builder | None, parts: Sequence[Builder | None]
+        self, node: JavaObject, itself: Builder | None, builders: Sequence[Builder | None]
     ) -> Builder | None:
-        """A node with other children, and before that with what `inside` makes of itself."""
-        if inside is None and not any(parts):
+        """A node with other children, and before that with what `itself` makes of it."""
+        if itself is None and not any(builders):
             return None
-        children = list(each_of(node.children()))
+        children = list(elements(node.children()))
 
-        def build(bound: Bound) -> Java:
-            made = node if inside is None else inside(bound)
-            if not any(parts):
-                return made
-            return made.withNewChildren(
+        def build(relations: Relations) -> JavaObject:
+            rebuilt = node if itself is None else itself(relations)
+            if not any(builders):
+                return rebuilt
+            return rebuilt.withNewChildren(
                 self._jvm.seq(
-                    child if part is None else part(bound)
-                    for child, part in zip(children, parts, strict=True)
+                    child if builder is None else builder(relations)
+                    for child, builder in zip(children, builders, strict=True)
                 )
             )
 
         return build
 
-    def _fields(self, node: Java) -> Builder | None:
-        """The same for the expressions of a node, where subqueries are."""
-        values = [node.productElement(at) for at in range(node.productArity())]
-        parts = [self._field(value) for value in values]
-        if not any(parts):
+    def _fields(self, node: JavaObject) -> Builder | None:
+        """The same for the fields of a node, which hold the expressions with subqueries."""
+        values = [node.productElement(position) for position in range(node.productArity())]
+        builders = [self._field(value) for value in values]
+        if not any(builders):
             return None
 
-        def build(bound: Bound) -> Java:
-            gateway: Any = self._spark.sparkContext._gateway
-            made = gateway.new_array(self._jvm("java.lang.Object"), len(values))
-            for at, (value, part) in enumerate(zip(values, parts, strict=True)):
-                made[at] = value if part is None else part(bound)
-            return node.makeCopy(made)
+        def build(relations: Relations) -> JavaObject:
+            fields = (
+                value if builder is None else builder(relations)
+                for value, builder in zip(values, builders, strict=True)
+            )
+            return node.makeCopy(java_array(self._spark, fields))
 
         return build
 
-    def _field(self, value: Java) -> Builder | None:
+    def _field(self, value: JavaObject) -> Builder | None:
         if not hasattr(value, "getClass"):  # a text or a number, which py4j turns into Python's
             return None
         if self._is(value, "Expression"):
@@ -127,90 +162,70 @@ class Query:
         if self._jvm.is_a(value, "scala.Option"):
             inside = self._field(value.get()) if value.nonEmpty() else None
             some = self._jvm("scala.Some")
-            return None if inside is None else lambda bound: some(inside(bound))
+            return None if inside is None else lambda relations: some(inside(relations))
         if self._jvm.is_a(value, "scala.collection.immutable.Seq"):
-            values = list(each_of(value))
-            parts = [self._field(each) for each in values]
-            if any(parts):
-                return lambda bound: self._jvm.seq(
-                    each if part is None else part(bound)
-                    for each, part in zip(values, parts, strict=True)
+            values = list(elements(value))
+            builders = [self._field(element) for element in values]
+            if any(builders):
+                return lambda relations: self._jvm.seq(
+                    element if builder is None else builder(relations)
+                    for element, builder in zip(values, builders, strict=True)
                 )
         return None
 
-    def _expression(self, node: Java) -> Builder | None:
-        plan = None
-        if self._is(node, "PlanExpression"):
-            plan = self._plan(node.plan())
-        inside = None if plan is None else (lambda bound: node.withNewPlan(plan(bound)))
+    def _expression(self, node: JavaObject) -> Builder | None:
+        plan = self._plan(node.plan()) if self._is(node, "PlanExpression") else None
+        itself = None if plan is None else (lambda relations: node.withNewPlan(plan(relations)))
         return self._rebuilding(
-            node, inside, [self._expression(child) for child in each_of(node.children())]
+            node, itself, [self._expression(child) for child in elements(node.children())]
         )
 
-    # -- binding them
-
-    def answer(self, frames: Mapping[int, DataFrame]) -> DataFrame:
-        """The query's answer with these frames for its tables."""
-        plans = {number: frame._jdf.queryExecution().analyzed() for number, frame in frames.items()}
-        return DataFrame(self.filled(self._spark._jsparkSession, plans), self._spark)
-
-    def filled(self, session: Java, plans: Mapping[int, Java]) -> Java:
-        """The frame that a session makes of the query with these plans for its tables."""
-        aliased = {number: self._aliased(number, plan) for number, plan in plans.items()}
-        return self._jvm.sql("classic.Dataset").ofRows(session, self._fill(aliased))
-
-    def _aliased(self, number: int, plan: Java) -> Java:
-        """Under the name that the query knows it by, so that `a.b.c.column` is found too."""
-        *above, name = self.relations[number].name
-        alias = self._jvm.sql("catalyst.AliasIdentifier")(name, self._jvm.seq(above))
-        return self._jvm.sql("catalyst.plans.logical.SubqueryAlias")(alias, plan)
-
-    def _is(self, value: Java, name: str) -> bool:
+    def _is(self, value: JavaObject, name: str) -> bool:
         return self._jvm.is_a(value, f"{SQL}.catalyst.expressions.{name}")
-
-
-def counts_of(parsed: Java) -> tuple[str, ...] | None:
-    """The columns of the answer, if all that a query does is to count the rows of a table."""
-    if kind_of(parsed) != "Project" or kind_of(parsed.child()) not in _TABLES:
-        return None
-    found = [_count_name(each) for each in json.loads(parsed.toJSON())[0]["projectList"]]
-    names = tuple(name for name in found if name is not None)
-    return names if len(names) == len(found) else None
 
 
 _TABLES = {"UnresolvedRelation", "RelationTimeTravel"}
 
 
-def _count_name(expression: list[dict[str, Any]]) -> str | None:
-    """What Spark calls a column, told in JSON, if it is `count(*)`."""
-    if [kind_told(each) for each in expression[1:]] != ["UnresolvedFunction", "Literal"]:
+def _count_columns(parsed: JavaObject) -> tuple[str, ...] | None:
+    """The columns of the answer, if all that a query does is to count the rows of a table."""
+    if node_type(parsed) != "Project" or node_type(parsed.child()) not in _TABLES:
         return None
-    named, call, value = expression
+    columns = [_count_column(column) for column in json.loads(parsed.toJSON())[0]["projectList"]]
+    names = tuple(name for name in columns if name is not None)
+    return names if len(names) == len(columns) else None
+
+
+def _count_column(expression: list[dict[str, Any]]) -> str | None:
+    """The name of a column, given in Spark's JSON, if it is `count(*)`."""
+    if [json_node_type(node) for node in expression[1:]] != ["UnresolvedFunction", "Literal"]:
+        return None
+    top, call, value = expression
     is_count = call["nameParts"].lower() == "[count]" and value["value"] == "1"
     if not is_count or call["isDistinct"] or "filter" in call:
         return None
-    return str(named["name"]) if kind_told(named) == "Alias" else "count(1)"
+    return str(top["name"]) if json_node_type(top) == "Alias" else "count(1)"
 
 
-def _parse_query(parser: Java, text: str) -> Java:
+def _parse_query(parser: JavaObject, text: str) -> JavaObject:
     try:
         return parser.parseQuery(text)
     except PySparkException as error:
-        statement = parser.parsePlan(text)  # if it is nothing at all, Spark says so here
+        statement = parser.parsePlan(text)  # raises Spark's error if it is no SQL at all
         raise InvalidInputError(
-            f"sql() answers queries, and this is something else: {kind_of(statement)}",
+            f"sql() answers queries, and this is something else: {node_type(statement)}",
             hint="a table is written by DataFrame.write, and changed by tiltyard.spark's functions",
         ) from error
 
 
-def _get(option: Java) -> Java | None:
+def _get(option: JavaObject) -> JavaObject | None:
     return option.get() if option.nonEmpty() else None
 
 
-def _name(relation: Java) -> tuple[str, ...]:
-    return tuple(each_of(relation.multipartIdentifier()))
+def _name(relation: JavaObject) -> tuple[str, ...]:
+    return tuple(elements(relation.multipartIdentifier()))
 
 
-def _options(relation: Java) -> dict[str, str]:
-    found = relation.options()
-    return {} if found.isEmpty() else dict(found.asCaseSensitiveMap())
+def _options(relation: JavaObject) -> dict[str, str]:
+    options = relation.options()
+    return {} if options.isEmpty() else dict(options.asCaseSensitiveMap())
