@@ -1,8 +1,8 @@
-"""How rows of a table are changed by many tasks in one commit.
+"""Changing rows of a table by many tasks in one commit.
 
-Rows come with what is to be done and the address of the row that it is done to. All of a fragment
-go to one task, which marks them as deleted in a file of its own and writes the rows that come
-instead into new fragments. The driver commits all of it, or nothing.
+Each row of the input has an operation, the address of the table's row that it concerns, and new
+values. All rows for one fragment go to one task, which writes a deletion file for the fragment, and
+new rows into new fragments. The driver commits all of it, or nothing.
 
 An updated row is a new row to Lance: it gets a row id of its own.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -21,12 +22,13 @@ from pyspark.sql import functions as f
 
 from tiltyard import names
 from tiltyard.catalog.base import no_such_table
-from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
+from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
-from tiltyard.spark.batches import fit_for
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.target import Target
-from tiltyard.spark.write import as_stored, write_files
+from tiltyard.spark.tuning import bounded_batches
+from tiltyard.spark.types import quoted
+from tiltyard.spark.write import as_stored, logged, write_files
 from tiltyard.tables import rewrites
 from tiltyard.tables.fragments import DEFAULT_LIMITS, FileLimits
 from tiltyard.tables.rewrites import Kind, Rewrite
@@ -36,20 +38,21 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How often a change begins anew after others committed first; the rows are computed again.
+# How often a change starts over after another commit came first; its rows are computed again.
 TRIES = 3
 
 # The columns before those of the table.
 OPERATION, ADDRESS = "__operation", "__address"
 NOTHING, UPDATE, INSERT, DELETE = range(4)
 
-_ANSWER = "kind string, text string, rows long"
-_NEW, _TOUCHED, _TWICE = "new", "touched", "twice"
+# What a task sends back: rows of a kind, each with a text or a count.
+_RESULT = "kind string, text string, rows long"
+_NEW, _CHANGED, _DUPLICATE = "new fragment", "changed fragment", "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """What became of a table's rows, and the version that shows it."""
+class RowChanges:
+    """How many rows of a table were changed, and the version that has the changes."""
 
     version: int
     inserted: int = 0
@@ -58,8 +61,8 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What every task has to know. `keys` must not come twice among the rows that are inserted."""
+class ChangeJob:
+    """What every task has to know. No two rows with the same `keys` can be inserted."""
 
     target: Target
     pending: PendingWrite
@@ -70,21 +73,21 @@ class Job:
     limits: FileLimits = DEFAULT_LIMITS
 
 
-def begin(target: Target) -> PendingWrite:
+def begin_change(target: Target) -> PendingWrite:
     """The table as it is now, which has to exist."""
     if target.id is None:
         raise InvalidInputError(
             f"rows of {target.name} can't be changed: it belongs to no catalog",
             hint="pass the option 'root' and the table's name",
         )
-    pending = target.namespace().begin_write(target.id, WriteMode.APPEND)
+    pending = target.namespace().writes.begin(target.id, WriteMode.APPEND)
     if not pending.read_version:
         raise no_such_table(target.id)
     return pending
 
 
-def persistently(change: Callable[[], T]) -> T:
-    """Begin anew after a commit of others came first."""
+def retry_on_conflict(change: Callable[[], T]) -> T:
+    """Run a change, and again after another commit came first."""
     for attempt in range(TRIES - 1):
         try:
             return change()
@@ -93,49 +96,50 @@ def persistently(change: Callable[[], T]) -> T:
     return change()
 
 
-def rewrite(rows: DataFrame, job: Job) -> Changed:
-    """Carry out what the rows say. Whatever goes wrong, no file that was written stays behind."""
-    namespace = job.target.namespace()
+def apply_changes(rows: DataFrame, job: ChangeJob) -> RowChanges:
+    """Change the table as the rows say. Whatever fails, no file that was written stays behind."""
     new: list[str] = []
     try:
-        with fit_for(rows):
-            answers = _spread(rows, job).mapInArrow(_task(job), _ANSWER).collect()
-        twice = [each.text for each in answers if each.kind == _TWICE]
-        if twice:
+        with bounded_batches(rows):
+            results = _spread(rows, job).mapInArrow(_task(job), _RESULT).collect()
+        duplicates = [result.text for result in results if result.kind == _DUPLICATE]
+        if duplicates:
+            table = names.display(job.pending.id)
             raise InvalidInputError(
-                f"two rows are to become one in table {names.display(job.pending.id)}: {twice[0]}",
+                f"two rows are to become one in table {table}: {duplicates[0]}",
                 hint="leave one row for each key, for instance with dropDuplicates()",
             )
-        new = [each.text for each in answers if each.kind == _NEW]
-        touched = [each.text for each in answers if each.kind == _TOUCHED]
-        done = [sum(e.rows for e in answers if e.kind == str(at)) for at in range(DELETE + 1)]
+        new = [result.text for result in results if result.kind == _NEW]
+        changed = [result.text for result in results if result.kind == _CHANGED]
         version = job.pending.read_version
-        if new or touched:
-            change = Rewrite(job.kind, touched, new, job.predicate)
-            version = namespace.finish_rewrite(job.pending, change).version
+        if new or changed:
+            rewrite = Rewrite(job.kind, changed, new, job.predicate)
+            version = job.target.namespace().writes.rewrite(job.pending, rewrite).version
     except BaseException:
         _sweep(job, [], close=True)
         raise
     _sweep(job, new)
-    return Changed(version, done[INSERT], done[UPDATE], done[DELETE])
+    inserted, updated, deleted = (
+        sum(result.rows for result in results if result.kind == str(operation))
+        for operation in (INSERT, UPDATE, DELETE)
+    )
+    return RowChanges(version, inserted, updated, deleted)
 
 
-def _sweep(job: Job, new: Sequence[str], *, close: bool = False) -> None:
-    try:
-        job.target.namespace().sweep_write(job.pending, new, close=close)
-    except TiltyardError as error:
-        log.warning("could not remove what failed tasks left: %s", error)
+def _sweep(job: ChangeJob, new: Sequence[str], *, close: bool = False) -> None:
+    with logged("remove what failed tasks left"):
+        job.target.namespace().writes.sweep(job.pending, new, close=close)
 
 
-def _spread(rows: DataFrame, job: Job) -> DataFrame:
-    """All rows of a fragment in one task, and all that are inserted with the same key."""
+def _spread(rows: DataFrame, job: ChangeJob) -> DataFrame:
+    """Bring all rows of a fragment into one task, and all that are inserted with the same key."""
     fragment = f.shiftright(f.col(ADDRESS), 32)
-    keys = [f.col(f"`{key.replace('`', '``')}`") for key in job.keys]
+    keys = [f.col(quoted(key)) for key in job.keys]
     other = f.xxhash64(*keys) if keys else f.lit(0)
     return rows.repartition(f.coalesce(fragment, other))
 
 
-def _task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _task(job: ChangeJob) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     return lambda batches: _Task(job).run(batches)
 
 
@@ -143,73 +147,70 @@ def _task(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBa
 class _Task:
     """The rows of one task, on an executor."""
 
-    job: Job
+    job: ChangeJob
     counts: list[int] = field(default_factory=lambda: [0] * (DELETE + 1))
     addresses: list[pa.Array] = field(default_factory=list)
     inserted: list[pa.RecordBatch] = field(default_factory=list)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        answers = [(_NEW, text, 0) for text in self._write(batches)]
-        twice = self._twice()
-        if twice is not None:
-            answers.append((_TWICE, twice, 0))
+        results = [(_NEW, text, 0) for text in self._write(batches)]
+        duplicate = self._duplicate()
+        if duplicate is not None:
+            results.append((_DUPLICATE, duplicate, 0))
         else:
-            answers += [(_TOUCHED, text, 0) for text in self._delete()]
-        answers += [(str(at), "", count) for at, count in enumerate(self.counts) if count]
-        if answers:
-            kinds, texts, rows = zip(*answers, strict=True)
+            results += [(_CHANGED, text, 0) for text in self._delete()]
+        counted = enumerate(self.counts)
+        results += [(str(operation), "", count) for operation, count in counted if count]
+        if results:
+            kinds, texts, rows = zip(*results, strict=True)
             yield pa.record_batch(
                 [pa.array(kinds), pa.array(texts), pa.array(rows, pa.int64())],
                 names=["kind", "text", "rows"],
             )
 
     def _write(self, batches: Iterable[pa.RecordBatch]) -> list[str]:
-        coming = (each for each in map(self._sort, batches) if each is not None)
-        first = next(coming, None)
+        new = (batch for batch in map(self._take, batches) if batch is not None)
+        first = next(new, None)
         if first is None:
             return []
-        rows = as_stored(_with_first(first, coming), self.job.columns)
+        rows = as_stored(chain([first], new), self.job.columns)
         return write_files(self.job.target, self.job.pending, rows, self.job.limits)
 
-    def _sort(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Note what goes, and return what comes."""
+    def _take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Keep the addresses of rows to delete, and return the rows to write."""
         operation = batch.column(OPERATION)
-        for each in pc.value_counts(operation).to_pylist():
-            self.counts[each["values"]] += each["counts"]
+        for counted in pc.value_counts(operation).to_pylist():
+            self.counts[counted["values"]] += counted["counts"]
         self.addresses.append(batch.column(ADDRESS).filter(pc.not_equal(operation, INSERT)))
-        coming = batch.filter(pc.not_equal(operation, DELETE))
-        if self.job.keys and coming.num_rows:
-            new = coming.filter(pc.equal(coming.column(OPERATION), INSERT))
-            self.inserted.append(new.select(list(self.job.keys)))
-        return coming if coming.num_rows else None
+        new = batch.filter(pc.not_equal(operation, DELETE))
+        if self.job.keys and new.num_rows:
+            inserted = new.filter(pc.equal(new.column(OPERATION), INSERT))
+            self.inserted.append(inserted.select(list(self.job.keys)))
+        return new if new.num_rows else None
 
-    def _twice(self) -> str | None:
-        """What comes twice: an address of a row of the table, or a key that is inserted."""
-        every = pa.chunked_array(self.addresses, pa.int64())
-        if len(pc.unique(every)) < len(every):
+    def _duplicate(self) -> str | None:
+        """What is there twice: an address of a row of the table, or a key that is inserted."""
+        addresses = pa.chunked_array(self.addresses, pa.int64())
+        if len(pc.unique(addresses)) < len(addresses):
             return "both belong to the same row"
         if not self.inserted:
             return None
         keys = pa.Table.from_batches(self.inserted).drop_null()
         counted = keys.group_by(list(self.job.keys)).aggregate([([], "count_all")])
-        twice = counted.filter(pc.greater(counted["count_all"], 1)).drop(["count_all"])
-        return str(twice.slice(0, 1).to_pylist()[0]) if twice.num_rows else None
+        duplicates = counted.filter(pc.greater(counted["count_all"], 1)).drop(["count_all"])
+        return str(duplicates.slice(0, 1).to_pylist()[0]) if duplicates.num_rows else None
 
     def _delete(self) -> list[str]:
-        every = pa.chunked_array(self.addresses, pa.int64())
-        numbers = pc.shift_right(every, 32)
-        places = pc.bit_wise_and(every, ROWS_PER_ADDRESS - 1)
-        found = pa.table({"number": numbers, "place": places})
+        """The fragments as they are without the rows to delete."""
+        addresses = pa.chunked_array(self.addresses, pa.int64())
+        fragments = pc.shift_right(addresses, 32)
+        offsets = pc.bit_wise_and(addresses, ROWS_PER_ADDRESS - 1)
+        rows = pa.table({"fragment": fragments, "offset": offsets})
         return [
             rewrites.delete_rows(
                 self.job.pending,
-                number,
-                found.filter(pc.equal(found["number"], number))["place"].to_pylist(),
+                fragment,
+                rows.filter(pc.equal(rows["fragment"], fragment))["offset"].to_pylist(),
             )
-            for number in sorted(pc.unique(numbers).to_pylist())
+            for fragment in sorted(pc.unique(fragments).to_pylist())
         ]
-
-
-def _with_first(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
