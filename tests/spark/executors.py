@@ -17,8 +17,8 @@ def executors(spark: SparkSession) -> set[int]:
     def parents(batches: object) -> object:
         yield pa.record_batch({"pid": [executor_of(os.getpid())]})
 
-    found = spark.range(0, 8, 1, 8).mapInArrow(parents, "pid long")
-    return {row.pid for row in found.collect()}
+    pids = spark.range(0, 8, 1, 8).mapInArrow(parents, "pid long")
+    return {row.pid for row in pids.collect()}
 
 
 def executor_of(worker: int) -> int:
