@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import (
-    DELETED,
-    DELETED_AT,
-    DROPPED_BY,
-    REASON,
-    STATE,
-    TABLE,
-    TTL,
-    VERSION,
-    Row,
-)
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import AdoptTable
+from tiltyard.catalog.manifest.rows import Row
 from tiltyard.clock import Clock
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.rows import trash_id
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.names import TableId
 from tiltyard.store import Store
@@ -57,33 +49,20 @@ class Adoption:
         owners = names.natural_owners(directory)
         table = names.split_object_id(owners[-1] if owners else directory)
         row: Row = self._manifest.submit(
-            _into_trash(table, directory, self._clock, terms, newest.version)
+            AdoptTable(
+                table,
+                directory,
+                self._clock.generation(),
+                replace(terms, reason=terms.reason or "it had no name"),
+                newest.version,
+                self._clock.now_ms(),
+            )
         ).answer
         return row.id[2:]
 
     def _must_be_free(self, directory: str) -> None:
         if self._manifest is not None:
             _require_unowned(Draft(self._manifest.read()), directory)
-
-
-def _into_trash(
-    table: TableId, location: str, clock: Clock, terms: DropTerms, version: int
-) -> Edit:
-    about = {
-        STATE: DELETED,
-        DELETED_AT: str(clock.now_ms()),
-        TTL: "" if terms.ttl_ms is None else str(terms.ttl_ms),
-        DROPPED_BY: terms.by,
-        VERSION: str(version),
-        REASON: terms.reason or "it had no name",
-    }
-    row = Row(trash_id(table, clock.generation()), TABLE, location, about)
-
-    def edit(draft: Draft) -> Change:
-        _require_unowned(draft, location)
-        return Change(add=(row,), answer=row)
-
-    return edit
 
 
 def _require_unowned(draft: Draft, location: str) -> None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.directory import DirectoryCatalog
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_table
-from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import AllOf, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
@@ -109,7 +108,7 @@ class LeftOvers:
             return Resolution.BACK if hides else Resolution.FORWARD
         assert self._manifest is not None or left.kind == RENAME
         if left.kind == ROW and left.row is not None and self._manifest is not None:
-            self._manifest.submit(edits.forget_left_over(left.row))
+            self._manifest.submit(RemoveStaleRow(left.row.identity))
             return Resolution.DISCARDED
         return self._finish_move(left.name)
 
@@ -125,12 +124,8 @@ class LeftOvers:
         if row.object_id == name:
             self._registrar.settle(table)
         else:  # a change of nothing, which only takes effect once the rename is final
-            self._registrar.guarded(table, _no_change)
+            self._registrar.guarded(table, AllOf(()))
         return Resolution.FORWARD
-
-
-def _no_change(draft: Draft) -> Change:
-    return Change()
 
 
 def hidden_markers(store: Store, listing: Listing) -> list[tuple[str, Marker | str]]:
