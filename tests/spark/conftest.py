@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -87,6 +88,12 @@ def _settings(home: Path) -> dict[str, str]:
 def spark(start_spark: Start) -> SparkSession:
     """A local session with two cores."""
     return start_spark("local[2]")
+
+
+@pytest.fixture
+def jvm(spark: SparkSession) -> Any:
+    """What is in Spark's JVM, by py4j."""
+    return spark.sparkContext._jvm
 
 
 @pytest.fixture

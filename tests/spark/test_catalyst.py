@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyspark
@@ -15,7 +16,7 @@ import tiltyard
 from tests.spark.lake import Lake, by_column, plan_text
 from tests.spark.samples import samples
 from tiltyard.spark import sql
-from tiltyard.spark.catalyst.jvm import INTERNALS, SEEN_WITH, Internal, jvm_of
+from tiltyard.spark.catalyst.jvm import INTERNALS, SEEN_WITH, Internal
 from tiltyard.spark.catalyst.local_frame import MOST_IN_PLAN, local_frame
 from tiltyard.spark.table import read_few
 
@@ -41,12 +42,10 @@ def test_internals_of_spark_are_used_in_one_package() -> None:
 
 
 @pytest.mark.parametrize("internal", INTERNALS, ids=lambda internal: internal.name)
-def test_an_internal_of_spark_is_there(spark: SparkSession, internal: Internal) -> None:
-    assert internal.reason
-    jvm = jvm_of(spark)
-    loader = jvm("java.lang.Thread").currentThread().getContextClassLoader()
-    members = jvm("java.util.Arrays").toString(loader.loadClass(internal.name).getMethods())
-    assert set(internal.members) <= set(re.findall(r"\.(\w+)\(", members))
+def test_an_internal_of_spark_is_there(jvm: Any, internal: Internal) -> None:
+    methods = jvm.java.lang.Class.forName(internal.name).getMethods()
+    names = re.findall(r"\.(\w+)\(", jvm.scala.runtime.ScalaRunTime.stringOf(methods))
+    assert set(internal.members) <= set(names)
 
 
 # -- rows of the driver
