@@ -188,11 +188,12 @@ def test_a_commit_that_raised_after_it_landed_is_not_undone(
     message = job.task(some(2))
     catalog, store = open_over(FaultyStore, root=root)
     monkeypatch.setattr(target, "opened", lambda properties: catalog)
-    store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=1)
+    store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=3)
 
     with pytest.raises(ServiceUnavailableError):
         job.commit(message)
     assert not store.pending
+    assert tiltyard.connect(root).open_table(["people"]).version == 2, "the commit is there"
     job.abort(message)
 
     assert sorted(rows(root)) == [(1, "n1"), (2, "n2")]
