@@ -322,8 +322,3 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
 def test_a_task_that_belongs_to_no_query_is_refused(sink: Sink) -> None:
     with pytest.raises(InvalidInputError, match="which query"):
         stream_sink.query_of_task()
-
-
-def test_options_of_a_single_write_are_refused(sink: Sink) -> None:
-    with pytest.raises(InvalidInputError, match="if_exists"):
-        sink.query(if_exists="ignore")
