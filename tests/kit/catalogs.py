@@ -26,11 +26,12 @@ def open_over(
     return DirectoryNamespace(CatalogContext.open(settings, store=store, clock=clock)), store
 
 
-def faulty(
+def open_faulty(
     catalog: DirectoryNamespace, *, bulk: int = 1_000
 ) -> tuple[DirectoryNamespace, FaultyStore]:
     """Another client of the same catalog, and the store through which its requests go."""
-    return open_over(lambda store: FaultyStore(store, bulk), **catalog.as_properties())
+    properties: dict[str, Any] = dict(catalog.as_properties())
+    return open_over(lambda store: FaultyStore(store, bulk), **properties)
 
 
 def to_change(

@@ -17,7 +17,7 @@ from lance_namespace.errors import ErrorCode
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop, refused
 from tests.behaviours.processes import context
-from tests.kit.catalogs import faulty
+from tests.kit.catalogs import open_faulty
 from tests.kit.stores import Crash, Fault
 from tests.versions.staging import publish, stage
 from tiltyard import DirectoryNamespace
@@ -104,7 +104,7 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
     base = [BEFORE]
     seen = set()
     for at in range(100):
-        client, store = faulty(_open(root), bulk=1)
+        client, store = open_faulty(_open(root), bulk=1)
         entries = stage(client, MORE, *BOTH)
         plan = store.plan(fault, after=at)
         with suppress(Crash):
