@@ -147,7 +147,7 @@ class Health(OperationGroup):
     @operation("remove orphans of")
     def remove_orphans(
         self,
-        found: Iterable[Orphan],
+        orphans: Iterable[Orphan],
         *,
         older_than: Duration | None = None,
         even_if_young: bool = False,
@@ -158,7 +158,7 @@ class Health(OperationGroup):
         `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
         """
         floor_ms = orphan_floor_ms(older_than, removes=True, even_if_young=even_if_young)
-        return self.services.orphans.remove(found, floor_ms)
+        return self.services.orphans.remove(orphans, floor_ms)
 
     @operation("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
@@ -189,7 +189,7 @@ def orphan_floor_ms(
     if removes and floor_ms < FLOOR_MS and not even_if_young:
         raise InvalidInputError(
             "files of writes that are under way may be younger than seven days",
-            hint="say even_if_young if nobody writes",
+            hint="pass even_if_young if nothing writes to the catalog",
         )
     return floor_ms
 
