@@ -1,1 +1,1 @@
-"""Keeping a catalog in order: each unit of work concerns one table, and may be repeated."""
+"""Units of work that keep tables and the catalog in shape. Each may be run again after any crash."""
