@@ -109,7 +109,7 @@ def recovered(tried: Lake) -> list[Recovered]:
     assert all(each.outcome.is_final for each in report), report
     again = tried.open()
     assert again.recover(older_than=0) == []
-    assert again._recovery.sidecars.keys() == []
+    assert again._recovery.sidecars.operations() == []
     return report
 
 

@@ -144,4 +144,4 @@ def test_a_removal_that_was_cut_off_is_finished_first(
     row = branched.cleanup_table(["people"], SPARING)
     assert row.error is None
     assert list(to_change(branched, "people").branches.list()) == ["stray"]
-    assert list(branched._branches.known(table) or ()) == []
+    assert list(branched._branches.states(table) or ()) == []

@@ -10,25 +10,24 @@ import pytest
 from tests.maintenance.catalogs import fragments, ids, rows, scattered, to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.maintenance.compaction import Parts, Written
-from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions, SplitCompaction
 
 # Two fragments of ten rows become one, so five of them are several parts.
 OPTIONS = OptimizeOptions(target_rows_per_fragment=20)
 
 
-def _steps(catalog: DirectoryNamespace) -> Splitter:
+def _steps(catalog: DirectoryNamespace) -> SplitCompaction:
     return catalog.compaction_steps(OPTIONS)
 
 
-def _executed(catalog: DirectoryNamespace, planned: Parts) -> list[Written]:
+def _executed(catalog: DirectoryNamespace, planned: PlannedCompaction) -> list[RewrittenPart]:
     """By others: what they get and what they answer was pickled."""
     given = [pickle.loads(pickle.dumps(each)) for each in planned.parts]
     return [pickle.loads(pickle.dumps(_steps(catalog).execute(each))) for each in given]
 
 
-def _planned(catalog: DirectoryNamespace) -> Parts:
+def _planned(catalog: DirectoryNamespace) -> PlannedCompaction:
     scattered(catalog, "people", 8)
     planned = _steps(catalog).plan(("people",))
     assert len(planned.parts) > 1

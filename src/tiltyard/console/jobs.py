@@ -16,7 +16,7 @@ from tiltyard import formatting, names
 from tiltyard.console.runs import Column, Progress, Result
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
-from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace

@@ -1,1 +1,1 @@
-"""Units of work that keep tables and the catalog in shape. Each may be run again after any crash."""
+"""Units of work that maintain tables and the catalog. Each may be run again after any crash."""

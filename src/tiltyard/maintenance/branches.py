@@ -106,9 +106,7 @@ class Branches:
         existing = set(dataset.branches.list())
         if name not in existing:
             remove()  # raises Lance's error
-        self._change(
-            table, lambda present: present.with_branch(name, BranchState.GOING, existing)
-        )
+        self._change(table, lambda present: present.with_branch(name, BranchState.GOING, existing))
         try:
             remove()
         except Exception:
@@ -253,7 +251,7 @@ def _user_of(dataset: lance.LanceDataset, name: str) -> str | None:
     for branch, details in dataset.branches.list().items():
         if details["parent_branch"] == name:
             return f"branch '{branch}'"
-    for tag, details in dataset.tags.list().items():
-        if details["branch"] == name:
+    for tag, target in dataset.tags.list().items():
+        if target["branch"] == name:
             return f"tag '{tag}'"
     return None

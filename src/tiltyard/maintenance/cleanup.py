@@ -93,9 +93,7 @@ class FileRemoval:
             return
         relative = sorted(file.removeprefix(f"{self._location}/") for file in files)
         body = {"format": _LIST_FORMAT, "files": relative}
-        self._store.put(
-            f"{self._folder}/{self._clock.token(16)}.json", json.dumps(body).encode()
-        )
+        self._store.put(f"{self._folder}/{self._clock.token(16)}.json", json.dumps(body).encode())
 
     def read_lists(self) -> dict[str, set[str]]:
         """The files of every list whose files were not removed yet, by the key of the list. One
@@ -131,9 +129,7 @@ class FileRemoval:
             if entry.key in files or entry.key.rpartition("/")[0] in folders
         }
 
-    def remove(
-        self, lists: Mapping[str, set[str]], referenced: Collection[str]
-    ) -> tuple[int, int]:
+    def remove(self, lists: Mapping[str, set[str]], referenced: Collection[str]) -> tuple[int, int]:
         """Remove the files of lists that nothing refers to, and then the lists; returns how many
         files that were, and their bytes."""
         sizes = self.sizes(set().union(*lists.values()).difference(referenced))
@@ -164,9 +160,7 @@ class _Plan:
 
     @property
     def versions(self) -> set[BranchVersion]:
-        return set().union(
-            *(on_branch(branch, numbers) for branch, numbers in self.going.items())
-        )
+        return set().union(*(on_branch(branch, numbers) for branch, numbers in self.going.items()))
 
     @property
     def kept(self) -> str:

@@ -131,18 +131,18 @@ def covered(maintenance: MaintenanceContext, table: Table) -> Iterator[str]:
 
 
 def discard(
-    maintenance: MaintenanceContext, location: str, version: int, files: set[str], *, refused: bool
+    maintenance: MaintenanceContext, location: str, version: int, files: set[str], *, certain: bool
 ) -> None:
     """Remove files of a compaction from `version` that was not committed.
 
-    `refused` says that the commit surely did not land. Otherwise files stay that a commit which
-    was tried refers to.
+    `certain` says that no commit landed. Otherwise files stay that a commit which was tried refers
+    to.
     """
     if not files:
         return
     store = maintenance.context.store
     try:
-        if refused:
+        if certain:
             store.delete_many(f"{location}/data/{file}" for file in sorted(files))
         else:
             abandon(maintenance.context.lance, store, location, version, files)

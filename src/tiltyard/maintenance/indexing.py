@@ -147,9 +147,7 @@ class IndexBuilder:
             if isinstance(ours, ConcurrentModificationError) and not client.in_doubt:
                 self.discard(planned, built)
             raise ours from error
-        (index,) = [
-            index for index in dataset.describe_indices() if index.name == row.index_name
-        ]
+        (index,) = [index for index in dataset.describe_indices() if index.name == row.index_name]
         return replace(
             row,
             segments=len(index.segments),

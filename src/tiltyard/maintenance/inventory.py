@@ -146,9 +146,7 @@ class Inventory:
             except FAILURES as error:
                 doing = f"read version {file.version} of {shown}"
                 ours = self._context.lance.explain(error, doing)
-                yield VersionInventory(
-                    shown, file.version, created_at=created_at, error=str(ours)
-                )
+                yield VersionInventory(shown, file.version, created_at=created_at, error=str(ours))
 
     def _count_bytes(
         self, row: TableInventory, table: Table, version: int, min_age_ms: int

@@ -194,7 +194,7 @@ class _Attempt:
                 self._table.location,
                 self._version,
                 self._uncommitted,
-                refused=overtaken and not client.in_doubt,
+                certain=overtaken and not client.in_doubt,
             )
             if overtaken:
                 raise _OvertakenError(self._row) from error
@@ -283,7 +283,7 @@ class SplitCompaction:
             doing = f"compact table {names.display(planned.table)}"
             ours = self._context.lance.explain(error, doing)
             overtaken = isinstance(ours, ConcurrentModificationError)
-            self.discard(planned, rewritten, refused=overtaken and not client.in_doubt)
+            self.discard(planned, rewritten, certain=overtaken and not client.in_doubt)
             raise ours from error
         row = Optimized(names.dotted(planned.table), files_before=files, bytes_before=size)
         files, size = _measure(dataset)
@@ -291,13 +291,13 @@ class SplitCompaction:
         return replace(_compacted(row, planned, rewritten), warning=auto_cleanup_warning(dataset))
 
     def discard(
-        self, planned: PlannedCompaction, rewritten: Sequence[RewrittenPart], *, refused: bool
+        self, planned: PlannedCompaction, rewritten: Sequence[RewrittenPart], *, certain: bool
     ) -> None:
-        """Remove what was written and not committed. `refused` says that no commit of it landed;
+        """Remove what was written and not committed. `certain` says that no commit of it landed;
         otherwise files stay that a commit which was tried refers to."""
         location = self._context.catalog.find(planned.table).location
         files = {file for part in rewritten for file in part.files}
-        compaction.discard(self._maintenance, location, planned.version, files, refused=refused)
+        compaction.discard(self._maintenance, location, planned.version, files, certain=certain)
 
 
 def _compacted(

@@ -225,9 +225,7 @@ class Orphans:
             if table is not None:
                 for orphan in self.of_table(table, min_age_ms):
                     yield orphan.path, orphan.kind
-        if any(
-            orphan.kind not in _INSIDE_TABLES or orphan.location is None for orphan in orphans
-        ):
+        if any(orphan.kind not in _INSIDE_TABLES or orphan.location is None for orphan in orphans):
             for orphan in self.outside_tables.find(min_age_ms):
                 yield orphan.path, orphan.kind
 

@@ -196,6 +196,4 @@ def _refuse_covered(sidecars: Sequence[Sidecar], tables: Sequence[TableId]) -> N
 
 
 def _recovered(sidecar: Sidecar, outcome: Resolution, detail: str | None = None) -> Recovered:
-    return Recovered(
-        sidecar.operation, sidecar.kind.value, outcome, sidecar.table_ids, detail
-    )
+    return Recovered(sidecar.operation, sidecar.kind.value, outcome, sidecar.table_ids, detail)

@@ -133,9 +133,7 @@ class RecoverySteps:
         self._versions = versions
         self._client = client
 
-    def observe(
-        self, sidecar: Sidecar
-    ) -> tuple[Sequence[Observation], Sequence[ChangeState]]:
+    def observe(self, sidecar: Sidecar) -> tuple[Sequence[Observation], Sequence[ChangeState]]:
         """What is to be seen of the tables of an operation, and the states of its changes."""
         seen = [self._observe(sidecar, covered) for covered in sidecar.tables]
         return seen, [classify(*pair) for pair in zip(sidecar.tables, seen, strict=True)]

@@ -1,4 +1,4 @@
-"""Creates and renames at V1 locations that a crash interrupted, and rows that outlived their tables.
+"""Interrupted creates and renames at V1 locations, and rows that outlived their tables.
 
 A marker tells how far a create or a rename came, and every client that needs such a table finishes
 it. Here all of them are found at once, and finished by the same code.

@@ -9,14 +9,14 @@ from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.branches import RemovedBranch
-from tiltyard.maintenance.checkup import AUTO_CLEANUP
-from tiltyard.maintenance.doctor import Progress
+from tiltyard.maintenance.concurrent import Progress
+from tiltyard.maintenance.doctor import Finding
 from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
-from tiltyard.maintenance.findings import Finding
-from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
+from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
 from tiltyard.maintenance.orphans import Orphans
-from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
-from tiltyard.maintenance.settled import Settled, settled
+from tiltyard.maintenance.policy import auto_cleanup_settings
+from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
+from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
@@ -35,24 +35,24 @@ class HealthOperations(Rooms):
         Batches of versions, renames, and creates over dropped tables. What began less than a
         minute ago, or than `older_than`, is left to its owner. A second run finds nothing.
         """
-        patience_ms = PATIENCE_MS if older_than is None else _ms(older_than, "older_than")
+        min_age_ms = RECOVERY_MIN_AGE_MS if older_than is None else _ms(older_than, "older_than")
         self._store.require_conditions()
-        swept = self._recovery.sweep(patience_ms=patience_ms)
-        return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
+        swept = self._recovery.recover(min_age_ms=min_age_ms)
+        return [*swept, *self._left_overs.finish(min_age_ms=min_age_ms)]
 
     @operation("recover")
     def recover_compactions(
         self, tables: Collection[TableId], *, older_than: Duration
     ) -> list[Recovered]:
         """End what a crash left of compactions of some tables, and of nothing else."""
-        patience_ms = _ms(older_than, "older_than")
+        min_age_ms = _ms(older_than, "older_than")
         self._store.require_conditions()
-        return self._recovery.sweep_compactions(tables, patience_ms=patience_ms)
+        return self._recovery.recover_compactions(tables, min_age_ms=min_age_ms)
 
     @operation("list what was recovered in")
-    def list_recovered(self, *, most: int = 100) -> list[Settled]:
+    def list_recovered(self, *, most: int = 100) -> list[RecoveryRecord]:
         """The last operations that recoveries brought to an end, newest first."""
-        return list(settled(self._store, most))
+        return list(list_records(self._store, most))
 
     # -- drift
 
@@ -128,12 +128,12 @@ class HealthOperations(Rooms):
         """Take away the settings by which Lance deletes versions on its own. One commit."""
         table = self._catalog.find(names.parse_table_id(id))
         if dry_run:
-            return [key for key in self._open(table).config() if key.startswith(AUTO_CLEANUP)]
+            return auto_cleanup_settings(self._open(table))
         with self._changing(table) as dataset:
-            found = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
-            if found:
-                dataset.delete_config_keys(found)
-        return found
+            keys = auto_cleanup_settings(dataset)
+            if keys:
+                dataset.delete_config_keys(keys)
+        return keys
 
     # -- orphans
 
@@ -194,8 +194,8 @@ def orphan_floor_ms(
 ) -> int:
     """The age below which nothing is an orphan. InvalidInputError for one that is too low to
     remove anything by it."""
-    floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
-    if removes and floor_ms < FLOOR_MS and not even_if_young:
+    floor_ms = ORPHAN_MIN_AGE_MS if older_than is None else _ms(older_than, "older_than")
+    if removes and floor_ms < ORPHAN_MIN_AGE_MS and not even_if_young:
         raise InvalidInputError(
             "files of writes that are under way may be younger than seven days",
             hint="say even_if_young if nobody writes",

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 
 from tiltyard import names
 from tiltyard.lifecycle.trash import Trashed
-from tiltyard.maintenance import fleet
-from tiltyard.maintenance.fleet import Progress
-from tiltyard.maintenance.inventory import Inventory, State, TableInventory, VersionInventory
+from tiltyard.maintenance import concurrent
+from tiltyard.maintenance.concurrent import RowProgress
+from tiltyard.maintenance.inventory import (
+    Inventory,
+    InventoryState,
+    TableInventory,
+    VersionInventory,
+)
 from tiltyard.namespace.maintenance import MaintenanceOperations
 from tiltyard.namespace.requests import operation
 
@@ -19,7 +24,7 @@ class InventoryOperations(MaintenanceOperations):
 
     @functools.cached_property
     def _inventory(self) -> Inventory:
-        return Inventory(self._store, self._lance, self._catalog, self._orphans, self._open)
+        return Inventory(self._ground, self._orphans)
 
     @operation("count table")
     def inventory_table(self, id: Sequence[str]) -> TableInventory:
@@ -43,16 +48,18 @@ class InventoryOperations(MaintenanceOperations):
         namespace: Sequence[str] | None = None,
         *,
         tables: Sequence[Sequence[str]] | None = None,
-        progress: Progress[TableInventory] | None = None,
+        progress: RowProgress[TableInventory] | None = None,
     ) -> list[TableInventory]:
         """Count every table, or those of a namespace and below, or the given ones.
 
         A table that can't be read has a row with its error.
         """
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             self.inventory_table,
-            lambda table, error: TableInventory(names.dotted(table), State.UNKNOWN, error=error),
+            lambda table, error: TableInventory(
+                names.dotted(table), InventoryState.UNKNOWN, error=error
+            ),
             progress,
             self._settings.secrets,
         )

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 from tiltyard import names
-from tiltyard.maintenance import fleet
+from tiltyard.maintenance import concurrent
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
-from tiltyard.maintenance.fleet import Progress
-from tiltyard.maintenance.ground import Ground
+from tiltyard.maintenance.concurrent import RowProgress
 from tiltyard.maintenance.indexing import IndexBuilder
-from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
-from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
+from tiltyard.maintenance.optimize import (
+    Optimized,
+    OptimizeOptions,
+    Optimizer,
+    SplitCompaction,
+)
+from tiltyard.maintenance.optimize_catalog import (
+    DEFAULT_MIN_AGE,
+    CatalogOptimized,
+    CatalogOptimizer,
+)
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
-from tiltyard.maintenance.splitting import Splitter
 from tiltyard.names import TableId
 from tiltyard.namespace.requests import operation
 from tiltyard.namespace.rooms import Rooms
-from tiltyard.store import Retry
 
 
 class MaintenanceOperations(Rooms):
     """Optimizing tables and cleaning up their old versions."""
-
-    @functools.cached_property
-    def _ground(self) -> Ground:
-        return Ground(
-            self._store,
-            self._lance,
-            self._catalog,
-            self._versions,
-            self._settings,
-            self._clock,
-            Retry(attempts=10),
-            self._recovery,
-            self._branches,
-            self._client,
-        )
 
     @operation("optimize table")
     def optimize_table(
@@ -58,9 +48,9 @@ class MaintenanceOperations(Rooms):
         optimizer, table = Optimizer(self._ground, options), names.parse_table_id(id)
         return optimizer.plan(table) if dry_run else optimizer.run(table, most_bytes)
 
-    def compaction_steps(self, options: OptimizeOptions | None = None) -> Splitter:
+    def compaction_steps(self, options: OptimizeOptions | None = None) -> SplitCompaction:
         """The steps by which several processes share the compaction of one table."""
-        return Splitter(self._ground, options)
+        return SplitCompaction(self._ground, options)
 
     def index_steps(self) -> IndexBuilder:
         """The steps by which several processes share the building of one index."""
@@ -73,7 +63,7 @@ class MaintenanceOperations(Rooms):
         *,
         tables: Sequence[Sequence[str]] | None = None,
         options: OptimizeOptions | None = None,
-        progress: Progress[Optimized] | None = None,
+        progress: RowProgress[Optimized] | None = None,
     ) -> list[Optimized]:
         """Optimize every table, or those of a namespace and below, or the given ones.
 
@@ -81,7 +71,7 @@ class MaintenanceOperations(Rooms):
         `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
         """
         optimizer = Optimizer(self._ground, options)
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
@@ -111,14 +101,14 @@ class MaintenanceOperations(Rooms):
         *,
         tables: Sequence[Sequence[str]] | None = None,
         dry_run: bool = False,
-        progress: Progress[Cleaned] | None = None,
+        progress: RowProgress[Cleaned] | None = None,
     ) -> list[Cleaned]:
         """Clean up every table, or those of a namespace and below, or the given ones.
 
         A table that fails has a row with its error. Dropped tables are left as they are.
         """
         cleaner = Cleaner(self._ground, policy)
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
@@ -131,10 +121,7 @@ class MaintenanceOperations(Rooms):
         """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
         ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
         """
-        if self._manifest is None:
-            return CatalogOptimized()
-        keeper = ManifestKeeper(self._ground, self.context.manifest.table)
-        return keeper.run(min_age)
+        return CatalogOptimizer(self._ground).run(min_age)
 
     @operation("choose tables of")
     def choose_tables(
@@ -151,4 +138,4 @@ class MaintenanceOperations(Rooms):
         inside = None if namespace is None else names.parse_namespace_id(namespace)
         if inside:
             self._catalog.describe_namespace(inside)
-        return fleet.tables_of(self._catalog.list_all_tables(), inside)
+        return concurrent.tables_of(self._catalog.list_all_tables(), inside)

@@ -22,15 +22,15 @@ from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.adoption import Adoption
-from tiltyard.maintenance.batches import Batches
+from tiltyard.maintenance.batch_commits import BatchCommits
 from tiltyard.maintenance.branches import Branches
-from tiltyard.maintenance.checkup import Checkup
+from tiltyard.maintenance.catalog_orphans import Adoption
+from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
 from tiltyard.maintenance.drift import Drifts, TolerantVersions
-from tiltyard.maintenance.leftovers import LeftOvers
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Retry
@@ -112,42 +112,29 @@ class Rooms(api.LanceNamespace):
         self._versions = TableVersions(store, clock, catalog, manifest, Retry())
         self._drifts = None if manifest is None else Drifts(store, clock, self._lance, manifest)
         self._for_writers = TolerantVersions(self._versions, catalog, self._drifts)
-        self._recovery = Recovery(
-            store, clock, catalog, manifest, self._versions, self._client, self._settings.actor
+        self._recovery = Recovery(self.context, self._versions, self._client)
+        self._branches = Branches(self.context)
+        self._ground = MaintenanceContext(
+            self.context,
+            self._versions,
+            self._recovery,
+            self._branches,
+            self._client,
+            self._open,
         )
-        self._batches = Batches(store, catalog, self._versions, self._recovery)
-        self._branches = Branches(store, clock)
+        self._batches = BatchCommits(self._ground)
 
     def _open_health(self) -> None:
         """What looks after a catalog."""
-        store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
-        sidecars = self._recovery.sidecars
-        self._left_overs = LeftOvers(
-            store, clock, self._directory, manifest, self._recreation, self._moves, self._registrar
+        self._left_overs = UnfinishedOperations(
+            self.context,
+            self._recreation,
+            Moves(self._store, self._clock, self.context.manifest),
+            self._registrar,
         )
-        self._orphans = Orphans(
-            store,
-            clock,
-            self._lance,
-            catalog,
-            manifest,
-            sidecars,
-            lists_directories=self._settings.dir_listing_enabled,
-        )
-        self._adoption = Adoption(store, clock, self._markers, manifest)
-        self._doctor = Doctor(
-            store,
-            clock,
-            catalog,
-            self._directory,
-            manifest,
-            None if manifest is None else manifest.table,
-            self._lifecycle.bin,
-            sidecars,
-            self._left_overs,
-            self._orphans.beside,
-            Checkup(store, self._versions, self._drifts, self._branches, self._open),
-        )
+        self._orphans = Orphans(self._ground)
+        self._adoption = Adoption(self.context, self._markers)
+        self._doctor = Doctor(self._ground, self._lifecycle.bin, self._left_overs, self._drifts)
 
     def __repr__(self) -> str:
         return self.namespace_id()

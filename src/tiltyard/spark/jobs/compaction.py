@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from tiltyard.errors import ConcurrentModificationError, InternalError, TiltyardError
-from tiltyard.maintenance.compaction import Part, Parts, Written
-from tiltyard.maintenance.optimize import Optimized, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import CompactionPart, PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, SplitCompaction
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
@@ -60,21 +59,21 @@ def compact(
 class _Execute:
     options: OptimizeOptions
 
-    def __call__(self, catalog: DirectoryNamespace, part: Part) -> Written:
+    def __call__(self, catalog: DirectoryNamespace, part: CompactionPart) -> RewrittenPart:
         return catalog.compaction_steps(self.options).execute(part)
 
 
 def _written(
     spark: SparkSession,
     catalog: DirectoryNamespace,
-    steps: Splitter,
-    planned: Parts,
+    steps: SplitCompaction,
+    planned: PlannedCompaction,
     options: OptimizeOptions,
     max_tasks: int | None,
     progress: Progress | None,
-) -> list[Written]:
+) -> list[RewrittenPart]:
     """What executors wrote for all parts. If one of them failed, the files of the others go."""
-    found: list[Written | str] = fanout.run(
+    found: list[RewrittenPart | str] = fanout.run(
         spark,
         catalog,
         _Execute(options),
@@ -87,10 +86,10 @@ def _written(
         fewest_items=1,
         progress=progress,
     )
-    written = [each for each in found if isinstance(each, Written)]
+    written = [each for each in found if isinstance(each, RewrittenPart)]
     errors = [each for each in found if isinstance(each, str)]
     if errors:
-        steps.discard(planned, written, surely=True)
+        steps.discard(planned, written, certain=True)
         raise InternalError(errors[0])
     return written
 
