@@ -20,9 +20,18 @@ from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import DirectoryState
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
-from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import (
+    AddTable,
+    AllOf,
+    ClearRename,
+    Edit,
+    IfSameRow,
+    RemoveIndex,
+    RemoveStaleRow,
+    RenameTable,
+)
 from tiltyard.catalog.manifest.rows import MOVED, PROTECTED, Row
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.clock import Clock
@@ -49,14 +58,14 @@ class Moves:
         moved = self._move(name, present, target)
         protection = {PROTECTED: "1"} if present.protected else {}
         row = as_row(replace(found, id=target), **{MOVED: moved.nonce}, **protection)
-        change = edits.all_of([edits.forget_table(found.id, found.location), edits.add_table(row)])
+        change = AllOf((RemoveIndex(found.id, found.location), AddTable(row)))
         try:
             self._manifest.submit_at([name], change)
         except TiltyardError:
             self._move_back(name, moved, present)
             raise
         if not self._arrive(name, row):
-            self._manifest.submit(edits.forget_left_over(row))
+            self._manifest.submit(RemoveStaleRow(row.identity))
             raise ConcurrentModificationError(
                 f"the rename of {names.display(found.id)} was undone by another process"
             )
@@ -111,22 +120,22 @@ class Moves:
         name = names.root_table_at(table.location, table.id)
         if name is None:
             return edit
-        row = edits.require_table(Draft(self._manifest.read()), table.id)
+        row = Draft(self._manifest.read()).require_table(table.id)
         if MOVED in row.metadata and not self._arrive(name, row):
             raise ConcurrentModificationError(
                 f"the rename to {names.display(table.id)} was undone by another process"
             )
-        return edits.while_moved(row, edit)
+        return IfSameRow(row.identity, edit)
 
     # -- home, or into the grave
 
     def come_home(self, found: Table, target: TableId) -> Table:
         """Give a renamed table the name of its directory: the row, the marker, the row."""
-        change = edits.all_of(
-            [
-                edits.forget_table(target, found.location),  # an index of what is not there
-                edits.rename_table(found.id, target, found.location),
-            ]
+        change = AllOf(
+            (
+                RemoveIndex(target, found.location),  # of a table that is not there
+                RenameTable(found.id, target, found.location),
+            )
         )
         row = self._manifest.submit(self.guarded(found, change)).answer[-1]
         self._welcome(row)
@@ -150,7 +159,7 @@ class Moves:
                 marker.swap(self._store, name, present, following, self._clock)
 
         persistently(change)
-        self._manifest.submit(edits.as_index(row))
+        self._manifest.submit(ClearRename(row.identity))
 
     def bury(self, trashed: Row) -> bool:
         """Give up a directory whose row is being purged; False if the row does not have it.

@@ -14,9 +14,9 @@ from enum import StrEnum
 
 from tiltyard import names
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.edits import ClaimPurge, FinishPurge
 from tiltyard.clock import Clock, moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError, TiltyardError
-from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.trash import Trashed
@@ -184,7 +184,7 @@ class Purge:
             claim = self._markers.claim(dropped.id[0], dropped.generation)
             return Claimed(dropped, claim.keys, claim.bytes, claim)
         assert self._moves is not None
-        claimed = self._manifest.submit(rows.claim(dropped.id, dropped.generation)).answer
+        claimed = self._manifest.submit(ClaimPurge(dropped.id, dropped.generation)).answer
         return Claimed(dropped, None if self._moves.bury(claimed) else ())
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -203,7 +203,7 @@ class Purge:
             ended = self._markers.finish(claimed.claim)
         else:
             assert self._manifest is not None
-            ended = self._manifest.submit(rows.finish(dropped.id, dropped.generation)).answer
+            ended = self._manifest.submit(FinishPurge(dropped.id, dropped.generation)).answer
         if not ended:
             return self._receipt(dropped, Outcome.SKIPPED, "another purge has taken it over")
         return self._receipt(dropped, Outcome.PURGED, None, objects, size)

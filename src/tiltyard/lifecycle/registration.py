@@ -18,9 +18,18 @@ from tiltyard.catalog.directory import (
     no_properties,
     why_hidden,
 )
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
-from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import (
+    AddTable,
+    AllOf,
+    Edit,
+    IndexTable,
+    RemoveIndex,
+    RemoveTable,
+    RenameTable,
+    ReplaceTable,
+)
 from tiltyard.catalog.manifest.rows import check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import Marker, State
@@ -75,12 +84,12 @@ class Registrar:
         found = self._catalog.find(table)
         if not names.is_marked(table, found.location):
             assert self._manifest is not None
-            removing = edits.remove_table(table, found.location)
+            removing = RemoveTable(table, found.location)
             return as_table(self._manifest.submit(self.guarded(found, removing)).answer)
         self.settle(found)
         self._markers.deregister(table[0], found.properties)
         if self._manifest is not None:
-            self._manifest.submit(edits.forget_table(table, found.location))
+            self._manifest.submit(RemoveIndex(table, found.location))
         return found
 
     # -- register
@@ -99,12 +108,12 @@ class Registrar:
                 self._check_location(each)
         shown = [state.name for state in states if state is not None]
         placed = [self._placed(*each) for each in zip(requests, states, strict=True)]
-        commit = edits.all_of(
-            [_inserting(*each) for each in zip(requests, placed, states, strict=True)]
+        commit = AllOf(
+            tuple(_inserting(*each) for each in zip(requests, placed, states, strict=True))
         )
         if self._manifest is not None:
             snapshot = self._manifest.without_left_over(snapshot, shown)
-            commit(Draft(snapshot))  # what would be refused has to be before anything is shown
+            commit.apply(Draft(snapshot))  # a refusal has to come before anything is shown
         self._store.require_conditions()
         for state in states:
             if state is not None:
@@ -200,7 +209,7 @@ class Registrar:
             raise already_exists(target)
         if not names.is_marked(table, found.location):
             self.keep_root_name(target)
-            renaming = edits.rename_table(table, target, found.location)
+            renaming = RenameTable(table, target, found.location)
             return as_table(manifest.submit(self.guarded(found, renaming)).answer)
         self.settle(found)
         state = self._directory.look(table)
@@ -242,5 +251,5 @@ class Registrar:
 def _inserting(wanted: Registration, placed: Table, state: DirectoryState | None) -> Edit:
     row = as_row(placed)
     if wanted.mode is RegisterMode.OVERWRITE:
-        return edits.replace_table(row)
-    return edits.add_table(row) if state is None else edits.index_table(row)
+        return ReplaceTable(row)
+    return AddTable(row) if state is None else IndexTable(row)

@@ -17,9 +17,20 @@ from tiltyard.catalog.base import (
     no_such_table,
 )
 from tiltyard.catalog.directory import DirectoryCatalog
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import (
+    AllOf,
+    DropNamespace,
+    DropTable,
+    Edit,
+    HoldTable,
+    IndexTable,
+    ProtectTable,
+    RemoveIndex,
+    RemoveStaleRow,
+    UndropTable,
+)
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.marker import State
 from tiltyard.clock import Clock
@@ -81,7 +92,7 @@ class TableLifecycle:
         if names.is_marked(table, found.location):
             self._registrar.settle(found)
             self._markers.drop(table[0], terms(table[:-1]), found.properties)
-            self._manifest.submit(edits.forget_table(table, found.location))
+            self._manifest.submit(RemoveIndex(table, found.location))
             return found
         self._manifest.submit(self._dropping(found, terms(table[:-1])))
         return found
@@ -99,18 +110,18 @@ class TableLifecycle:
             return [self.drop(table, terms) for table in tables]
         found = [self._droppable(table) for table in tables]
         marked = [each for each in found if names.is_marked(each.id, each.location)]
-        commit = edits.all_of(
-            [
-                edits.forget_table(each.id, each.location)
+        commit = AllOf(
+            tuple(
+                RemoveIndex(each.id, each.location)
                 if each in marked
                 else self._dropping(each, terms(each.id[:-1]))
                 for each in found
-            ]
+            )
         )
         for each in marked:
             self._registrar.settle(each)
             self._markers.droppable(each.id[0])
-        commit(Draft(self._manifest.read()))
+        commit.apply(Draft(self._manifest.read()))
         for each in marked:
             self._markers.drop(each.id[0], terms(each.id[:-1]), each.properties)
         self._manifest.submit(commit)
@@ -121,7 +132,7 @@ class TableLifecycle:
     ) -> Mapping[str, str]:
         """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
         if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
-            return self._catalog.drop_namespace(namespace, behaviour)[0].properties
+            return self._catalog.drop_namespace(namespace, behaviour)
         for _ in range(TRIES - 1):
             # A table that comes or goes after this look is met by the commit: then look again.
             with suppress(ConcurrentModificationError, TableNotFoundError):
@@ -135,9 +146,8 @@ class TableLifecycle:
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))
-        commits.append(_only_namespaces(edits.drop_namespace(namespace, DropBehaviour.CASCADE)))
-        row = manifest.submit(edits.all_of(commits)).answer[-1][0]
-        properties: Mapping[str, str] = row.properties
+        commits.append(DropNamespace(namespace, DropBehaviour.CASCADE))
+        properties: Mapping[str, str] = manifest.submit(AllOf(tuple(commits))).answer[-1].properties
         return properties
 
     def _dropping_row(self, row: Row, terms: TermsOf) -> Edit:
@@ -145,7 +155,7 @@ class TableLifecycle:
         assert self._manifest is not None
         table = as_table(row)
         if not self._manifest.is_trusted(row):
-            return edits.forget_left_over(row)
+            return RemoveStaleRow(row.identity)
         return self._dropping(table, terms(table.id[:-1]))
 
     def _droppable(self, table: TableId) -> Table:
@@ -161,7 +171,7 @@ class TableLifecycle:
 
     def _dropping(self, table: Table, terms: DropTerms) -> Edit:
         newest = self._catalog.latest(table)
-        edit = rows.drop(
+        edit = DropTable(
             table.id,
             table.location,
             self._clock.generation(),
@@ -204,8 +214,8 @@ class TableLifecycle:
                 hint="bring it back under another name, and rename it",
             )
         self._must_be_as_dropped(dropped, keep_newer)
-        edit = rows.undrop(table, dropped.generation, target)
-        edit(Draft(self._manifest.read()))  # what is refused has to be before a name is kept
+        edit = UndropTable(table, dropped.generation, target)
+        edit.apply(Draft(self._manifest.read()))  # what is refused has to be before a name is kept
         self._registrar.keep_root_name(target)
         return as_table(self._manifest.submit(edit).answer)
 
@@ -224,10 +234,10 @@ class TableLifecycle:
             self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
             return table
         # The row counts for nothing until the marker shows the table, so that a crash loses none.
-        self._manifest.submit_at([name], edits.index_table(as_row(table)))
+        self._manifest.submit_at([name], IndexTable(as_row(table)))
         former = self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
         try:
-            self._manifest.submit_at([name], edits.index_table(as_row(table), keep=True))
+            self._manifest.submit_at([name], IndexTable(as_row(table), keep=True))
         except (TableAlreadyExistsError, NamespaceAlreadyExistsError):
             terms = DropTerms(former.ttl_ms, former.dropped_by or "tiltyard", former.reason)
             self._markers.drop(name, terms, former.properties)
@@ -279,7 +289,7 @@ class TableLifecycle:
         if self._manifest is None or self.bin.is_marked(dropped):
             self._markers.hold(table[0], held, dropped.generation)
         else:
-            self._manifest.submit(rows.hold(table, dropped.generation, held))
+            self._manifest.submit(HoldTable(table, dropped.generation, held))
         return replace(dropped, held=held)
 
     def protect(self, table: TableId, protected: bool) -> None:
@@ -292,7 +302,7 @@ class TableLifecycle:
         else:
             if self._manifest is None:
                 raise no_such_table(table)
-            edit = rows.protect(table, protected)
+            edit = ProtectTable(table, protected)
             self._manifest.submit(self._registrar.guarded(found, edit))
 
 
@@ -303,18 +313,3 @@ def _no_properties(dropped: Trashed) -> None:
             f"table {names.display(dropped.id)} has properties, which directory mode would lose",
             hint="bring it back with manifest_enabled=true",
         )
-
-
-def _only_namespaces(edit: Edit) -> Edit:
-    """The cascade of a namespace whose tables were dropped by the edits before it."""
-
-    def checked(draft: Draft) -> Change:
-        change = edit(draft)
-        left = [row for row in change.answer if row.is_table]
-        if left:
-            raise ConcurrentModificationError(
-                f"table {names.display(left[0].id)} was created while its namespace was dropped"
-            )
-        return change
-
-    return checked

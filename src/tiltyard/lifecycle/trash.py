@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from tiltyard.catalog.base import DropTerms
 from tiltyard.names import TableId
+
+__all__ = ["DropTerms", "TableState", "TableStatus", "Trashed"]
 
 
 class TableState(StrEnum):
@@ -26,15 +29,6 @@ class TableStatus:
     deleted_at: datetime | None = None
     expires_at: datetime | None = None
     generation: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DropTerms:
-    """Who drops a table, why, and for how long it can be brought back; None is for ever."""
-
-    ttl_ms: int | None
-    by: str
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,28 +7,18 @@ no name refers to, and boundaries of tables that are gone.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import (
-    DELETED,
-    DELETED_AT,
-    DIRECTORY,
-    DROPPED_BY,
-    REASON,
-    STATE,
-    TABLE,
-    TTL,
-    VERSION,
-    Row,
-)
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import AdoptTable
+from tiltyard.catalog.manifest.rows import DIRECTORY, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.clock import Clock, moment
+from tiltyard.clock import moment
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.rows import trash_id
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan, OrphanKind, is_old
 from tiltyard.names import TableId
@@ -160,7 +150,10 @@ class Adoption:
             raise InvalidInputError(f"{directory!r} holds no table")
         name = names.table_name(directory)
         if name is not None:
-            _require_unowned(Draft(manifest.read()), directory)
+            owner = Draft(manifest.read()).owner(directory)
+            if owner is not None:
+                shown = names.display(names.split_object_id(owner))
+                raise InvalidTableStateError(f"'{directory}' belongs to {shown}")
             self._markers.drop(name, terms)
             return (name,)
         if not manifest.is_enabled:
@@ -170,34 +163,9 @@ class Adoption:
             )
         owners = names.natural_owners(directory)
         table = names.split_object_id(owners[-1] if owners else directory)
-        edit = _into_trash(table, directory, self._context.clock, terms, newest.version)
-        row: Row = manifest.submit(edit).answer
+        clock = self._context.clock
+        terms = replace(terms, reason=terms.reason or "it had no name")
+        row: Row = manifest.submit(
+            AdoptTable(table, directory, clock.generation(), terms, newest.version, clock.now_ms())
+        ).answer
         return row.id[2:]
-
-
-def _into_trash(
-    table: TableId, location: str, clock: Clock, terms: DropTerms, version: int
-) -> Edit:
-    metadata = {
-        STATE: DELETED,
-        DELETED_AT: str(clock.now_ms()),
-        TTL: "" if terms.ttl_ms is None else str(terms.ttl_ms),
-        DROPPED_BY: terms.by,
-        VERSION: str(version),
-        REASON: terms.reason or "it had no name",
-    }
-    row = Row(trash_id(table, clock.generation()), TABLE, location, metadata)
-
-    def edit(draft: Draft) -> Change:
-        _require_unowned(draft, location)
-        return Change(add=(row,), answer=row)
-
-    return edit
-
-
-def _require_unowned(draft: Draft, location: str) -> None:
-    owner = draft.owner(location)
-    if owner is not None:
-        raise InvalidTableStateError(
-            f"'{location}' belongs to {names.display(names.split_object_id(owner))}"
-        )

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import as_table
-from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import AllOf, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
@@ -94,7 +93,7 @@ class UnfinishedOperations:
             if kind == CREATE:
                 outcome = self._finish_create(unfinished.name)
             elif kind == ROW and unfinished.row is not None:
-                self._context.manifest.submit(edits.forget_left_over(unfinished.row))
+                self._context.manifest.submit(RemoveStaleRow(unfinished.row.identity))
                 outcome = Resolution.DISCARDED
             else:
                 outcome = self._finish_rename(unfinished.name)
@@ -117,12 +116,8 @@ class UnfinishedOperations:
         if row.object_id == name:
             self._registrar.settle(table)
         else:  # an empty change, which only takes effect once the rename is final
-            self._registrar.guarded(table, _no_change)
+            self._registrar.guarded(table, AllOf(()))
         return Resolution.FORWARD
-
-
-def _no_change(draft: Draft) -> Change:
-    return Change()
 
 
 def hidden_markers(store: Store, listing: Listing) -> list[tuple[str, Marker | str]]:
