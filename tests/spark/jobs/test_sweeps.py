@@ -190,7 +190,7 @@ def test_purge_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
 def _maintain(spark: SparkSession, made: Zoo, told: Callable[..., None] | None = None) -> None:
     indexed = next(name for name in made.healthy if name.startswith("scattered"))
     policy = {
-        "defaults": {"cleanup": {"retain_last": 3, "min_age": 0, "allow_young": True}},
+        "defaults": {"cleanup": {"keep_versions": 3, "min_age": 0, "allow_young": True}},
         "tables": {indexed: {"indexes": [{"column": "id", "type": "BTREE"}]}},
         "orphans": {"older_than": "7d"},
         "limits": {"max_tasks": TASKS},
