@@ -3,7 +3,7 @@
 A file may be written long before the commit that will name it, so only old files are candidates,
 and what refers to files is read anew right before they are deleted. A directory with a committed
 version is never deleted from here: it may be a table that somebody deregistered. It can be adopted
-into the trash.
+into the trash. The rules, and what fails without each, are in docs/design/orphans.md.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Orphans:
         """The files of one table that no version needs. InvalidTableStateError if one of its
         versions can't be read: then nothing is an orphan."""
         referenced, noted = self.referenced(table, min_age_ms), self.noted(min_age_ms)
-        for found in self.unreferenced(table, referenced, noted, min_age_ms):
-            yield found.orphan
+        for file in self.unreferenced(table, referenced, noted, min_age_ms):
+            yield file.orphan
 
     def table(self, object_id: str) -> Table | None:
         """A table by its object id; None if it was dropped since it was listed."""

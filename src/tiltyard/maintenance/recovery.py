@@ -2,7 +2,8 @@
 
 Whatever a recovery does may be done twice, by two recoveries or by a recovery and a slow owner: the
 versions that it publishes have the bytes that the owner staged, and those that take something back
-have a transaction that follows from the operation. So each recognises the other's work.
+have a transaction that follows from the operation. So each recognises the other's work. The
+rules, and what fails without each, are in docs/design/recovery.md.
 """
 
 from __future__ import annotations

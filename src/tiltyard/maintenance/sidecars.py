@@ -4,7 +4,7 @@ A sidecar names each table, the version that readers see, the version that the c
 the transaction that the change will carry. So after a crash, the transactions of the versions that
 exist tell how far the operation came. The state of a sidecar moves by compare-and-swap: the owner
 moves it from `armed` to `publishing`, a recovery from either to `aborted`, and the loser gets an
-error.
+error. The rules, and what fails without each, are in docs/design/recovery.md.
 """
 
 from __future__ import annotations
