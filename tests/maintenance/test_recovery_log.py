@@ -15,7 +15,7 @@ def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_lef
 ) -> None:
     clock = Clock(lambda: 2000, SYSTEM_CLOCK.token)
     catalog, store = open_over(lambda disk: disk, clock=clock, root=tmp_path, actor="ada")
-    assert catalog.list_recovered() == []
+    assert catalog.health.list_recovered() == []
     orders = CoveredTable(("shop", "orders"), "0123abcd_shop$orders", 4, 4, "uuid")
     for number in range(3):
         sidecar = Sidecar(
@@ -23,10 +23,10 @@ def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_lef
         )
         write_record(catalog.context, sidecar, Resolution.BACK, ["landed"], None)
     store.put("__audit/later.json", b'{"schema": 99}')
-    records = catalog.list_recovered()
+    records = catalog.health.list_recovered()
     assert sorted(record.operation for record in records) == ["op0", "op1", "op2"]
     assert (
         RecoveryRecord("op2", "batch", "rolled back", moment(2000), "ada", (("shop", "orders"),))
         in records
     )
-    assert len(catalog.list_recovered(most=2)) <= 2
+    assert len(catalog.health.list_recovered(most=2)) <= 2

@@ -83,7 +83,7 @@ class Branches:
             if present.states.get(name) is BranchState.GOING:
                 raise ConcurrentModificationError(
                     f"branch '{name}' of table {names.display(table.id)} is being removed",
-                    hint="reconcile_orphaned_branches finishes that",
+                    hint="health.reconcile_branches finishes that",
                 )
             return present.with_branch(name, BranchState.LIVE, existing)
 
