@@ -486,7 +486,7 @@ def test_a_create_that_has_to_start_over_does_not_use_its_files_again(
     client = reopen()
     late = begin(client, "people", mode="create", rows=MORE)
     store = FaultyStore(client.context.store)
-    client.services.creation.services.recreation._store = store
+    client.services.creation._recreation._store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="replace",
@@ -559,7 +559,7 @@ def test_a_create_that_is_overtaken_after_its_commit_is_not_acknowledged(
     client = reopen()
     late = begin(client, "people", mode="create", rows=PLANTS)
     store = FaultyStore(client.context.store)
-    client.services.creation.services.recreation._store = store
+    client.services.creation._recreation._store = store
     store.plan(Fault.STALL, verb="get", key="people.deleted", after=1, hook=lambda: _purge(catalog))
 
     with refused(ErrorCode.CONCURRENT_MODIFICATION):

@@ -207,7 +207,7 @@ def test_a_slow_deregister_does_not_hide_from_lance_what_was_shown_since(
     slow = reopen()
     assert isinstance(slow, DirectoryNamespace)
     store = FaultyStore(slow.context.store)
-    slow.services.registrar.services.markers._store = store
+    slow.services.registrar._markers._store = store
     store.plan(
         Fault.STALL,
         verb="put",

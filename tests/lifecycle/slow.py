@@ -13,5 +13,5 @@ def slow_to_find_versions(client: DirectoryNamespace) -> FaultyStore:
     catalog = client.context.catalog
     if isinstance(catalog, CompatibleCatalog):
         catalog = client.context.manifest
-    catalog.context.store = store  # type: ignore[attr-defined]
+    catalog._store = store  # type: ignore[attr-defined]
     return store

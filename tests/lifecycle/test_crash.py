@@ -37,7 +37,7 @@ def cut_off(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client.context.store)
-    client.services.creation.services.recreation._store = store
+    client.services.creation._recreation._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key="people.deleted")
     with pytest.raises(Crash):
         create(client, "people", data=PLANTS)
@@ -96,7 +96,7 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client.context.store, bulk=1)
-    client.services.purge.context.store = client.services.purge.services.markers._store = store
+    client.services.purge._store = client.services.purge._markers._store = store
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=deleted)
     with pytest.raises(Crash):
         client.purge_table(["people"])

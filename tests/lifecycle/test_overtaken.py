@@ -79,7 +79,7 @@ def test_who_comes_too_late_for_a_dropped_table_is_told_so(
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client.context.store)
-    client.services.lifecycle.bin.context.store = store
+    client.services.lifecycle.bin._store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="get",
@@ -103,7 +103,7 @@ def test_who_comes_too_late_keeps_no_name(
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
     store = FaultyStore(client.context.store)
-    client.services.lifecycle.bin.context.store = store
+    client.services.lifecycle.bin._store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="get",

@@ -186,7 +186,7 @@ def test_a_commit_that_raised_after_it_landed_is_not_undone(root: Path) -> None:
     message = job.task(some(2))
     namespace = job.writer._target.namespace()
     store = FaultyStore(namespace.context.store)
-    namespace.services.writing.context.store = store
+    namespace.services.writing._store = store
     store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=1)
 
     try:

@@ -34,6 +34,11 @@ class Table:
     managed: bool = False
     arriving: bool = False
 
+    @property
+    def has_marker(self) -> bool:
+        """Whether it lies at `<name>.lance`, where its marker decides about it, and not its row."""
+        return names.is_marked(self.id, self.location)
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTarget:

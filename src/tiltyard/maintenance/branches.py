@@ -21,12 +21,12 @@ from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, translate
-from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, read_back
+from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Retry, read_back
 
 FORMAT = 1
 MAIN = "main"
-# How often a change is made anew because another process changed the list first.
-SWAPS = 20
+# How often a change is made because another process changed the list first.
+_SWAPS = Retry(attempts=20, first_pause=0)
 
 
 class BranchState(StrEnum):
@@ -199,7 +199,7 @@ class Branches:
     ) -> None:
         """Replace the list by one compare-and-swap; nothing is written if nothing changes."""
         self._store.require_conditions()
-        for _ in range(SWAPS):
+        for _ in _SWAPS:
             present = self._read(table)
             states = change(present)
             if present.blob is not None and states == present.states:
@@ -215,7 +215,8 @@ class Branches:
                 continue
             return
         raise ConcurrentModificationError(
-            f"others changed the branches of table {names.display(table.id)} first, {SWAPS} times"
+            f"others changed the branches of table {names.display(table.id)} first, "
+            f"{_SWAPS.attempts} times"
         )
 
     def _put(self, table: Table, present: Blob | None, body: bytes) -> None:

@@ -117,8 +117,8 @@ def _referenced_directories(snapshot: Snapshot) -> set[str]:
     """Directories of rows, live or in the trash; of a location below one, its top directory."""
     return {
         names.top_directory(location)
-        for part in snapshot.parts
-        for location in part.rows.column("location").to_pylist()
+        for fragment in snapshot.fragments
+        for location in fragment.rows.column("location").to_pylist()
         if location
     }
 

@@ -33,11 +33,11 @@ from tiltyard.maintenance.referenced_files import (
     read_by_version,
 )
 from tiltyard.names import TableId
-from tiltyard.store import NotThere
+from tiltyard.store import NotThere, Retry
 from tiltyard.versions.references import branches, referred
 
-# How often versions are chosen because a tag or a branch was made after the last choice.
-CHOICES = 3
+# A tag or a branch that is made after a choice of versions has them chosen again.
+_CHOICES = Retry(attempts=3, first_pause=0)
 _LIST_FORMAT = 1
 
 
@@ -222,12 +222,7 @@ class Cleaner:
         """
         self._context.store.require_conditions()
         with self._maintenance.lock_table(id):
-            for _ in range(CHOICES - 1):
-                try:
-                    return self._run(id)
-                except UnsupportedOperationError:  # a tag or a branch came since: choose again
-                    continue
-            return self._run(id)
+            return _CHOICES.on(UnsupportedOperationError, lambda: self._run(id))
 
     def _run(self, id: TableId) -> Cleaned:
         table = self._context.catalog.find(id)

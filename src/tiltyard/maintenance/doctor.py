@@ -135,7 +135,7 @@ class Doctor:
     def _check_rows(self, snapshot: Snapshot, listing: Listing) -> Iterator[Finding]:
         """Rows of tables whose directory is gone."""
         present = set(listing.directories)
-        for object_id in snapshot.table_ids():
+        for object_id in snapshot.table_ids:
             row = snapshot.get(object_id)
             assert row is not None
             if self._has_files(row, present):

@@ -69,11 +69,11 @@ class CatalogOptimizer:
         if not table.exists():
             return CatalogOptimized()
         self._store.require_conditions()
-        before = len(table.read().parts)
+        before = len(table.read().fragments)
         committed = table.fold()
         after = table.read()
         return CatalogOptimized(
-            before, len(after.parts), after.version, committed, *self._clean_up(table, seconds)
+            before, len(after.fragments), after.version, committed, *self._clean_up(table, seconds)
         )
 
     def _clean_up(self, table: ManifestTable, seconds: float) -> tuple[int, int, int]:

@@ -113,7 +113,7 @@ class Services:
         self.writing = self.writing_type(
             store, clock, catalog, self.files, self.recreation, self.creation
         )
-        self.migration = Migration(store, clock, context.directory, manifest)
+        self.migration = Migration(context)
 
     def _make_purge(self) -> Purge:
         return self.purge_type(
