@@ -160,7 +160,7 @@ def test_a_plan_is_applied_once(user: User) -> None:
 
 
 def test_young_versions_and_files_stay(user: User) -> None:
-    assert "There is nothing to clean up." in _planned(user, "cleanup", keep="3").text
+    assert "There is nothing to clean up." in _planned(user, "cleanup", keep_versions="3").text
     assert "No orphans older than seven days." in _planned(user, "orphans").text
 
 
@@ -169,12 +169,12 @@ def test_choices_that_make_no_sense_are_refused(user: User) -> None:
         return user.send("maintenance/plan", page="maintenance", **choices)
 
     assert plan(job="nothing").status_code == 400
-    assert plan(job="cleanup", keep="many").status_code == 400
+    assert plan(job="cleanup", keep_versions="many").status_code == 400
     assert plan(job="optimize", **{"in": "."}).status_code == 400
 
 
 def test_a_run_that_fails_says_why(user: User) -> None:
-    page = _planned(user, "cleanup", keep="1")
+    page = _planned(user, "cleanup", keep_versions="1")
     assert 'role="alert"' in page.text
     assert "half done" in page.text
     for job in ("optimize", "cleanup"):

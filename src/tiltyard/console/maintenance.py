@@ -21,7 +21,7 @@ from tiltyard.console.background import Column, ReportProgress, Run, RunQueue, R
 from tiltyard.console.page_request import PageNotFound, PageRequest
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
-from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -35,7 +35,7 @@ class PlanOptions:
     """What a user chose before a plan."""
 
     namespace: NamespaceId = ()
-    keep: int = 10
+    keep_versions: int = 10
     older_than: str | None = None
 
 
@@ -124,7 +124,7 @@ def _record(request: PageRequest, run: Run) -> None:
 def _plan_options(request: PageRequest, job: MaintenanceJob) -> PlanOptions:
     namespace: NamespaceId = names.parse_namespace_id(names.parse_dotted(request.field("in")))
     request.principal.require_visible(namespace if job.by_namespace else ())
-    keep = request.field("keep") or "10"
+    keep = request.field("keep_versions") or "10"
     if not (keep.isascii() and keep.isdigit() and len(keep) < 10):
         raise InvalidInputError(f"{keep!r} is not a number of versions")
     return PlanOptions(namespace, int(keep), request.field("older_than") or None)
@@ -231,7 +231,7 @@ _CLEANUP_COLUMNS = [
 def _plan_cleanup(
     catalog: DirectoryNamespace, options: PlanOptions, report: ReportProgress
 ) -> RunResult:
-    policy = CleanupPolicy(options.keep, options.older_than)
+    policy = CleanupPolicy(options.keep_versions, options.older_than)
     results = catalog.maintenance.cleanup_all_tables(
         policy, options.namespace, dry_run=True, progress=_progress(report)
     )
@@ -363,7 +363,7 @@ JOBS = {
             "Deletes versions that nobody keeps, and the files that only they had. The latest, "
             "tagged ones and the bases of branches stay.",
             _plan_cleanup,
-            options=("keep", "older_than"),
+            options=("keep_versions", "older_than"),
         ),
         MaintenanceJob(
             "purge",

@@ -15,7 +15,7 @@ from tiltyard.console import charts
 from tiltyard.console.background import CachedQuery
 from tiltyard.console.page_request import PageRequest
 from tiltyard.lifecycle.trash import Trashed
-from tiltyard.maintenance.findings import Finding, Severity
+from tiltyard.maintenance.doctor import Finding, Severity
 from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
