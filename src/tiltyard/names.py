@@ -99,7 +99,7 @@ def why_refused(part: object) -> str | None:
     return f"it contains {forbidden[0]!a}"
 
 
-def object_id(identifier: Sequence[str]) -> str:
+def object_id(identifier: tuple[str, ...]) -> str:
     """The identifier as the manifest stores it: parts joined by "$"."""
     return DELIMITER.join(identifier)
 
@@ -182,7 +182,7 @@ def _root_table(text: str, suffix: str) -> str | None:
     return name if len(name.encode()) <= MAX_OBJECT_ID_BYTES else None
 
 
-def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
+def hashed_directory(identifier: TableId, entropy: str) -> str:
     """A V2 directory: eight hex digits that are fresh for every create, then the object id.
 
     It never ends in ".lance", which would make it the V1 directory of another table.
@@ -206,15 +206,15 @@ def is_own_location(identifier: str, location: str) -> bool:
     return location[9:] in (identifier, f"{identifier}_") and is_hashed_directory(location)
 
 
-def natural_owners(directory: str) -> list[str]:
+def natural_owners(directory: str) -> tuple[str, ...]:
     """The object ids whose own location a directory can be."""
     if is_hashed_directory(directory):
-        return [directory[9:], directory[9:].removesuffix("_")]
+        return directory[9:], directory[9:].removesuffix("_")
     name = table_name(directory)
-    return [] if name is None else [name]
+    return () if name is None else (name,)
 
 
-def root_table_at(location: str, identifier: Sequence[str]) -> str | None:
+def root_table_at(location: str, identifier: TableId) -> str | None:
     """The root table whose marker decides over a table's location; None: the manifest alone does.
 
     Lance's own clients give a root table named "x.lance" a V2 directory that looks like V1.
@@ -224,7 +224,7 @@ def root_table_at(location: str, identifier: Sequence[str]) -> str | None:
     return table_name(location)
 
 
-def is_marked(identifier: Sequence[str], location: str) -> bool:
+def is_marked(identifier: TableId, location: str) -> bool:
     """Whether the marker of a V1 location decides over a table, and not its row."""
     return len(identifier) == 1 and root_table_at(location, identifier) == identifier[0]
 

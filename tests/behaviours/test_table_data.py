@@ -62,7 +62,7 @@ def test_every_wrong_request_changes_nothing(points: Catalog, place: Place) -> N
         assert caught.value.message, name
     assert place.files() == before
     listed = points.list_table_tags, points.list_table_branches
-    assert set(REFUSALS) == set(DATA_CALLS) - {each.__name__ for each in listed}
+    assert set(REFUSALS) == set(DATA_CALLS) - {call.__name__ for call in listed}
 
 
 def test_nothing_can_be_done_with_a_dropped_table(points: Catalog, place: Place) -> None:
@@ -101,14 +101,14 @@ def test_reading_writes_nothing(points: Catalog, place: Place, name: str) -> Non
 def test_a_table_that_is_dropped_under_a_change_does_not_change(
     points: Catalog, place: Place, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = points._versions.create  # type: ignore[attr-defined]
+    publish = points.services.versions.create  # type: ignore[attr-defined]
 
     def dropping(new: object) -> object:
         monkeypatch.undo()
         drop(points, "points")
         return publish(new)
 
-    monkeypatch.setattr(points._versions, "create", dropping)  # type: ignore[attr-defined]
+    monkeypatch.setattr(points.services.versions, "create", dropping)  # type: ignore[attr-defined]
     with refused(ErrorCode.TABLE_NOT_FOUND, ErrorCode.CONCURRENT_MODIFICATION):
         DATA_CALLS[name](points)
     assert not exists(points, "points")
@@ -131,11 +131,11 @@ def test_what_is_done_here_is_seen_by_pylance(points: Catalog, place: Place) -> 
                     id=["view"], kind="query", source_query="SELECT 1", output_schema="{}"
                 )
             ),
-            "nobody to refresh",
+            "nothing would refresh",
         ),
         (
             lambda c: c.refresh_materialized_view(api.RefreshMaterializedViewRequest(id=["view"])),
-            "nobody to refresh",
+            "nothing would refresh",
         ),
         (
             lambda c: c.alter_table_backfill_columns(

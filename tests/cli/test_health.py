@@ -38,8 +38,8 @@ def test_warnings_do_not_fail_and_errors_do(products: Tiltyard, tmp_path: Path) 
         "mend": "tiltyard repair products --no-auto-cleanup --apply",
     }
     assert products("repair", "products", "--no-auto-cleanup", "--apply", "--yes").status == 0
-    for each in (table / "_versions").glob("*.manifest"):
-        each.write_bytes(b"broken")
+    for path in (table / "_versions").glob("*.manifest"):
+        path.write_bytes(b"broken")
     shown = products("doctor")
     assert shown.status == 1
     assert "unreadable table" in shown.out
@@ -55,7 +55,7 @@ def test_a_batch_that_was_cut_off_is_ended(tiltyard: Tiltyard, tmp_path: Path) -
     opened, store = tried.open_faulty()
     store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=1)
     with pytest.raises(Crash):
-        opened._batches.create_all(tried.wanted)
+        opened.services.batches.create_all(tried.wanted)
     (waiting,) = json.loads(tiltyard("recover", "-o", "json").out)
     assert waiting["outcome"] == "deferred"
     shown = tiltyard("recover", "--older-than", "0s", "-o", "json")

@@ -12,7 +12,6 @@ from unittest import mock
 
 import pytest
 
-from tests.behaviours.calls import create
 from tests.kit.catalogs import AnyStore, open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import (
@@ -22,9 +21,9 @@ from tests.maintenance.catalogs import (
     Kind,
     ManualClock,
     files,
+    home,
     ids,
-    rows,
-    to_change,
+    rewritten,
     to_version,
 )
 from tiltyard import DirectoryNamespace
@@ -40,17 +39,17 @@ POLICY = CleanupPolicy(keep_versions=3)
 # One of both is enough for a first look.
 _FAULTS = [Fault.CRASH_BEFORE, pytest.param(Fault.CRASH_AFTER, marks=pytest.mark.slow)]
 
-before_and_after = pytest.mark.parametrize("fault", _FAULTS, ids=lambda each: each.name)
+before_and_after = pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: fault.name)
 
 Work = Callable[[DirectoryNamespace], object]
 
 
 def optimize(catalog: DirectoryNamespace) -> object:
-    return catalog.optimize_table(["people"])
+    return catalog.maintenance.optimize_table(["people"])
 
 
 def clean_up(catalog: DirectoryNamespace) -> object:
-    return catalog.cleanup_table(["people"], POLICY)
+    return catalog.maintenance.cleanup_table(["people"], POLICY)
 
 
 class Bench:
@@ -61,14 +60,8 @@ class Bench:
         self._root = folder / "made"
         catalog = self.open()
         if kind.managed:
-            catalog.manage_versions()
-        create(catalog, "people", data=rows(*range(20)))
-        dataset = to_change(catalog, "people")
-        dataset.create_scalar_index("id", "BTREE")
-        dataset.tags.create("gold", 1)
-        for number in range(4):
-            dataset.delete(f"id = {number}")
-            dataset.insert(rows(100 + number))
+            catalog.versions.manage()
+        rewritten(catalog, "people", tag="gold")
         shutil.move(self._root, folder / "template")
         clock.pass_days(1)
 
@@ -102,13 +95,13 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
 
 def _state(catalog: DirectoryNamespace) -> dict[int, Counter[int]]:
     """The rows of every version."""
-    every = catalog._versions.every(("people",))
-    return {each.version: ids(to_version(catalog, "people", each.version)) for each in every}
+    numbers = [file.version for file in catalog.services.versions.every(("people",))]
+    return {number: ids(to_version(catalog, "people", number)) for number in numbers}
 
 
-def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
-    location = catalog._catalog.find(("people",)).location
-    return {each for each in files(root / location) if not each.startswith("_versions/latest")}
+def _data(catalog: DirectoryNamespace) -> set[str]:
+    every = files(home(catalog, "people"))
+    return {file for file in every if not file.startswith("_versions/latest")}
 
 
 @before_and_after
@@ -117,17 +110,17 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
     catalog, store = bench.mortal()
     clean_up(catalog)
     requests = len(store.requests)
-    expected, left = _state(catalog), _data(catalog, bench.root)
+    expected, left = _state(catalog), _data(catalog)
     for at in range(requests):
         bench.again()
         _die(bench, clean_up, fault, at)
         after = bench.open()
         clean_up(after)
         assert _state(after) == expected, f"dead at {at}"
-        assert _data(after, bench.root) == left, f"dead at {at}"
-        row = after.cleanup_table(["people"], POLICY)
+        assert _data(after) == left, f"dead at {at}"
+        row = after.maintenance.cleanup_table(["people"], POLICY)
         assert row.is_nothing
-        assert [each for each in files(bench.root) if "/going/" in each] == []
+        assert [file for file in files(bench.root) if "/going/" in file] == []
 
 
 @before_and_after
@@ -142,12 +135,12 @@ def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fa
         _die(bench, optimize, fault, at)
         after = bench.open()
         assert ids(after.open_table(["people"])) == before, f"dead at {at}"
-        after.optimize_table(["people"])
-        found = after.open_table(["people"])
-        assert ids(found) == before, f"dead at {at}"
-        assert len(found.get_fragments()) == 1, f"dead at {at}"
-        assert found.count_rows("id = 103") == 1
-        assert not after.optimize_table(["people"]).committed
+        after.maintenance.optimize_table(["people"])
+        dataset = after.open_table(["people"])
+        assert ids(dataset) == before, f"dead at {at}"
+        assert len(dataset.get_fragments()) == 1, f"dead at {at}"
+        assert dataset.count_rows("id = 103") == 1
+        assert not after.maintenance.optimize_table(["people"]).committed
 
 
 def _die(bench: Bench, work: Work, fault: Fault, at: int) -> None:

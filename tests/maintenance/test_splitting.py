@@ -7,28 +7,28 @@ from collections import Counter
 
 import pytest
 
-from tests.maintenance.catalogs import fragments, ids, rows, scattered, to_change
+from tests.kit.catalogs import to_change
+from tests.maintenance.catalogs import files, fragments, home, ids, rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.maintenance.compaction import Parts, Written
-from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions, SplitCompaction
 
 # Two fragments of ten rows become one, so five of them are several parts.
 OPTIONS = OptimizeOptions(target_rows_per_fragment=20)
 
 
-def _steps(catalog: DirectoryNamespace) -> Splitter:
-    return catalog.compaction_steps(OPTIONS)
+def _steps(catalog: DirectoryNamespace) -> SplitCompaction:
+    return SplitCompaction(catalog.services.maintenance, OPTIONS)
 
 
-def _executed(catalog: DirectoryNamespace, planned: Parts) -> list[Written]:
+def _executed(catalog: DirectoryNamespace, planned: PlannedCompaction) -> list[RewrittenPart]:
     """By others: what they get and what they answer was pickled."""
-    given = [pickle.loads(pickle.dumps(each)) for each in planned.parts]
-    return [pickle.loads(pickle.dumps(_steps(catalog).execute(each))) for each in given]
+    parts = [pickle.loads(pickle.dumps(part)) for part in planned.parts]
+    return [pickle.loads(pickle.dumps(_steps(catalog).execute(part))) for part in parts]
 
 
-def _planned(catalog: DirectoryNamespace) -> Parts:
+def _planned(catalog: DirectoryNamespace) -> PlannedCompaction:
     scattered(catalog, "people", 8)
     planned = _steps(catalog).plan(("people",))
     assert len(planned.parts) > 1
@@ -71,13 +71,10 @@ def test_rows_that_are_deleted_meanwhile_do_not_come_back(
         _steps(catalog).commit(planned, written)
 
     assert ids(catalog.open_table(["people"])) == Counter(set(range(80)) - {7})
-    location = catalog._catalog.find(("people",)).location
-    left = {each.key for each in catalog._store.walk(location)}
-    assert not [
-        file for each in written for file in each.files if f"{location}/data/{file}" in left
-    ]
-    assert list(catalog._recovery.sidecars.every()) == []
-    assert catalog.optimize_table(["people"], options=OPTIONS).committed
+    left = files(home(catalog, "people"))
+    assert not any(f"data/{file}" in left for part in written for file in part.files)
+    assert list(catalog.services.recovery.sidecars.every()) == []
+    assert catalog.maintenance.optimize_table(["people"], options=OPTIONS).committed
 
 
 def test_a_crash_in_the_commit_is_ended_by_a_recovery(
@@ -85,14 +82,14 @@ def test_a_crash_in_the_commit_is_ended_by_a_recovery(
 ) -> None:
     planned = _planned(catalog)
     written = _executed(catalog, planned)
-    sidecars = catalog._recovery.sidecars
+    sidecars = catalog.services.recovery.sidecars
     with monkeypatch.context() as crashing:
         crashing.setattr(sidecars, "done", lambda sidecar: None)  # so it is left behind
         _steps(catalog).commit(planned, written)
 
     with pytest.raises(ConcurrentModificationError):
-        catalog.compaction_steps().plan(("people",))
-    (ended,) = catalog.recover(older_than=0)
+        SplitCompaction(catalog.services.maintenance).plan(("people",))
+    (ended,) = catalog.health.recover(older_than=0)
 
     assert ended.outcome == "rolled forward"
     assert ids(catalog.open_table(["people"])) == Counter(range(80))
@@ -108,24 +105,26 @@ def test_a_table_with_an_index_keeps_it(catalog: DirectoryNamespace) -> None:
 
     dataset = catalog.open_table(["people"])
     assert len(dataset.get_fragments()) == 4
-    assert [each.num_rows_indexed for each in dataset.describe_indices()] == [80]
+    assert [index.num_rows_indexed for index in dataset.describe_indices()] == [80]
     assert dataset.to_table(filter="id = 42")["id"].to_pylist() == [42]
 
 
 def test_what_is_too_big_for_one_process_is_left_for_several(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people", 8)
 
-    row = catalog.optimize_table(["people"], options=OPTIONS, most_bytes=1)
+    row = catalog.maintenance.optimize_table(["people"], options=OPTIONS, most_bytes=1)
 
     assert (row.skipped, row.committed) == (TOO_BIG, False)
     assert fragments(catalog, "people") == 8
-    assert catalog.optimize_table(["people"], options=OPTIONS, most_bytes=10**9).committed
+    assert catalog.maintenance.optimize_table(
+        ["people"], options=OPTIONS, most_bytes=10**9
+    ).committed
 
 
 def test_a_dry_run_tells_what_would_be_written_again(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people", 8)
 
-    row = catalog.optimize_table(["people"], options=OPTIONS, dry_run=True)
+    row = catalog.maintenance.optimize_table(["people"], options=OPTIONS, dry_run=True)
 
     assert (row.fragments_removed, row.bytes_rewritten) == (8, row.bytes_before)
     assert not row.committed

@@ -20,7 +20,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.creation import Creation

@@ -33,7 +33,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import CreateMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.errors import translate
 from tiltyard.settings import Settings

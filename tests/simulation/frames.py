@@ -27,8 +27,8 @@ from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.committer import Committer, _Ticket
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.group import Committer, _Ticket
 from tiltyard.clock import Clock
 from tiltyard.lifecycle.creation import Creation
 from tiltyard.lifecycle.marker_purge import MarkerPurge

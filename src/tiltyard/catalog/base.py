@@ -35,6 +35,11 @@ class Table:
     managed: bool = False
     becoming_managed: bool = False
 
+    @property
+    def has_marker(self) -> bool:
+        """Whether it lies at `<name>.lance`, where its marker decides about it, and not its row."""
+        return names.is_marked(self.id, self.location)
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTarget:

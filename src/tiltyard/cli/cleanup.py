@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.call import Call
-from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.flags import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.maintenance import (
     TABLE,
     All,
@@ -25,7 +24,7 @@ from tiltyard.cli.maintenance import (
     show_rows,
 )
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.cleanup import Cleaned
@@ -48,8 +47,9 @@ def cleanup(
     tables: Tables = None,
     every: All = False,
     inside: Inside = None,
-    keep: Annotated[
-        int, typer.Option("--keep", metavar="N", help="How many of the newest versions stay.")
+    keep_versions: Annotated[
+        int,
+        typer.Option("--keep-versions", metavar="N", help="How many of the newest versions stay."),
     ] = 10,
     older_than: OlderVersions = None,
     min_age: Annotated[
@@ -63,7 +63,8 @@ def cleanup(
         bool,
         typer.Option(
             "--allow-below-recovery-floor",
-            help="Allow --keep 1 or 2: what a crash left half done may not be undone then.",
+            help="Allow --keep-versions 1 or 2: what a crash left half done may not be undone "
+            "then.",
         ),
     ] = False,
     branches: Annotated[
@@ -79,16 +80,16 @@ def cleanup(
 ) -> None:
     """Delete old versions of tables; a dry run without --apply.
 
-    A version goes if it is older than --older-than and not among the newest --keep; the files that
-    only it had go with it. The latest, tagged versions and those at which a branch begins always
-    stay; so does what was the latest a short while ago. On a terminal you are asked to type the
-    table's name, or the number of several.
+    A version goes if it is older than --older-than and not among the newest --keep-versions; the
+    files that only it had go with it. The latest, tagged versions and those at which a branch
+    begins always stay; so does what was the latest a short while ago. On a terminal you are asked
+    to type the table's name, or the number of several.
     """
     from tiltyard.maintenance.policy import CleanupPolicy
 
     chosen = chosen_tables(tables, inside, every=every)
     policy = CleanupPolicy(
-        keep,
+        keep_versions,
         duration("--older-than", older_than),
         duration("--min-age", min_age),
         below_floor,
@@ -96,13 +97,13 @@ def cleanup(
         branches,
     )
     if only := only_table(chosen):
-        found = [call.catalog.cleanup_table(only, policy, dry_run=True)]
+        found = [call.catalog.maintenance.cleanup_table(only, policy, dry_run=True)]
     else:
         found = _clean_up(call, policy, chosen, dry_run=True)
     going = [each.table for each in found if not each.is_nothing]
     if apply and going:
         ask(call, going, yes=yes)
-        chosen = {"tables": [identifiers.parse(each) for each in going]}
+        chosen = {"tables": [arguments.parse_id(table) for table in going]}
         done = {each.table: each for each in _clean_up(call, policy, chosen, dry_run=False)}
         found = [done.get(each.table, each) for each in found]
     show_cleaned(call, found, apply=apply)
@@ -131,7 +132,7 @@ def _clean_up(
     call: Call, policy: Any, chosen: Mapping[str, Any], *, dry_run: bool
 ) -> list[Cleaned]:
     with bar(call, "Looking at versions" if dry_run else "Cleaning up") as show:
-        return call.catalog.cleanup_all_tables(
+        return call.catalog.maintenance.cleanup_all_tables(
             policy,
             **chosen,
             dry_run=dry_run,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import TargetRows, duration
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import Exit, UsageError, as_typed
-from tiltyard.cli.flags import TargetRows, duration
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.optimize import Optimized
@@ -87,10 +87,10 @@ def optimize(
     chosen = chosen_tables(tables, inside, every=every)
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
     if only := only_table(chosen):
-        show_optimized(call, [call.catalog.optimize_table(only, options=options)])
+        show_optimized(call, [call.catalog.maintenance.optimize_table(only, options=options)])
         return
     with bar(call, "Optimizing") as show:
-        found = call.catalog.optimize_all_tables(
+        found = call.catalog.maintenance.optimize_all_tables(
             **chosen, options=options, progress=None if show is None else as_progress(show)
         )
     show_optimized(call, found)
@@ -113,10 +113,10 @@ def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
 
 
 def _optimize_catalog(call: Call, min_age: str | None) -> None:
-    from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE
+    from tiltyard.maintenance.optimize_catalog import DEFAULT_MIN_AGE
 
     age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
-    done = call.catalog.optimize_catalog(min_age=age)
+    done = call.catalog.maintenance.optimize_catalog(min_age=age)
     said = [
         f"{formatting.counted(done.fragments_before, 'fragment')} became "
         f"{formatting.number(done.fragments_after)}"
@@ -142,8 +142,8 @@ def chosen_tables(
     if inside is not None and not every:
         raise UsageError("--in says which tables --all means", "leave it out, or say --all")
     if tables:
-        return {"tables": identifiers.parse_all(tables)}
-    return {"namespace": None if inside is None else identifiers.parse(inside)}
+        return {"tables": arguments.parse_ids(tables)}
+    return {"namespace": None if inside is None else arguments.parse_id(inside)}
 
 
 def only_table(chosen: Mapping[str, Any]) -> list[str] | None:
@@ -165,7 +165,7 @@ def show_rows(
 ) -> None:
     """People see what was done and what went wrong; programs see everything."""
     if call.options.format is not Format.TABLE:
-        call.out.rows([Field(each) for each in programs], rows)
+        call.out.rows([Field(program) for program in programs], rows)
         return
     shown = [row for row in rows if is_noteworthy(row) or row["error"] or row["warning"]]
     if shown:

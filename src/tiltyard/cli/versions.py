@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import DryRun, Name
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import as_typed
-from tiltyard.cli.flags import DryRun, Name
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from tiltyard.versions.management import ManagedTable
@@ -36,13 +36,13 @@ def manage(
     People see a summary and the tables that were left out; -o csv, json or jsonl print all.
     """
     with bar(call, "Looking at tables") as show:
-        report = call.catalog.manage_versions(
+        report = call.catalog.versions.manage(
             dry_run=dry_run,
             progress=None if show is None else lambda done, total: show(done, total, ""),
         )
     rows = [
         {
-            "table": identifiers.shown(each.id),
+            "table": arguments.shown_id(each.id),
             "versions": each.versions.value,
             "added": each.added,
             "reason": each.reason,
@@ -75,12 +75,12 @@ def snapshot(
 
     The versions of the catalog are those of its manifest: every change of it is one.
     """
-    taken = call.catalog.snapshot(version, managed_only=managed_only)
+    taken = call.catalog.versions.snapshot(version, managed_only=managed_only)
     call.out.rows(
         SNAPSHOT,
         (
             {
-                "table": identifiers.shown(each.id),
+                "table": arguments.shown_id(each.id),
                 "version": each.version,
                 "location": each.location,
             }
@@ -108,20 +108,20 @@ def hide_version(
 
     It is not deleted, and show-version brings it back. The latest can't be hidden.
     """
-    identifier = identifiers.parse(table)
-    call.catalog.hide_version(identifier, version, reason=reason)
+    identifier = arguments.parse_id(table)
+    call.catalog.versions.hide(identifier, version, reason=reason)
     _tell(call, identifier, version, hidden=True)
 
 
 def show_version(call: Call, table: Name, version: Number) -> None:
     """Let readers see a version again that was hidden."""
-    identifier = identifiers.parse(table)
-    call.catalog.show_version(identifier, version)
+    identifier = arguments.parse_id(table)
+    call.catalog.versions.show(identifier, version)
     _tell(call, identifier, version, hidden=False)
 
 
 def _tell(call: Call, identifier: Sequence[str], version: int, *, hidden: bool) -> None:
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(
         f"Version {version} of table {shown} is {'hidden' if hidden else 'shown'}.",
         {"table": shown, "version": version, "hidden": hidden},

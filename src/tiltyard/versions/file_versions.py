@@ -313,7 +313,7 @@ class FileVersions:
         require_files(self._catalog.find(table), None)
         raise InvalidTableStateError(
             f"the versions of table {names.display(table)} are files, and can't be hidden",
-            hint="manage_versions makes rows of them",
+            hint="versions.manage makes rows of them",
         )
 
     def show(self, table: TableId, version: int) -> None:

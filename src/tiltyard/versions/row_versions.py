@@ -21,6 +21,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import REJECTED
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.manifest.committer import Then
 from tiltyard.catalog.manifest.edits import (
     AddVersion,
     AllOf,
@@ -32,7 +33,6 @@ from tiltyard.catalog.manifest.edits import (
     ShowVersion,
     no_such_version,
 )
-from tiltyard.catalog.manifest.group import Then
 from tiltyard.catalog.manifest.rows import MANAGED, MANIFEST_PATH, STAGED, VERSIONS, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.version_files import VersionFile

@@ -16,7 +16,7 @@ from tiltyard import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import (
     InvalidTableStateError,
     TableVersionNotFoundError,
@@ -99,7 +99,7 @@ class Snapshots:
         try:
             return self._lance.open(table.location, table.version)
         except FAILURES as error:
-            if "not found" in str(error).lower():
+            if is_missing(error):
                 raise TableVersionNotFoundError(
                     f"version {table.version} of table {names.display(table.id)} was deleted since"
                 ) from error
@@ -111,12 +111,12 @@ def _require_managed(snapshot: Snapshot) -> None:
         raise InvalidTableStateError(
             f"version {snapshot.version} of the catalog does not tell which versions its tables "
             f"had",
-            hint="manage_versions makes it do so from then on",
+            hint="versions.manage makes it do so from then on",
         )
 
 
 def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:
-    for identifier in snapshot.table_ids():
+    for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None
         if has_version_rows(row):
@@ -126,5 +126,5 @@ def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId
             raise InvalidTableStateError(
                 f"table {names.display(row.id)} keeps its versions as files, so the catalog does "
                 f"not tell which it had",
-                hint="take the snapshot with managed_only, or manage_versions to see why",
+                hint="take the snapshot with managed_only, or versions.manage to see why",
             )

@@ -17,6 +17,7 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
+from tiltyard.store import Retry
 from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
@@ -31,7 +32,8 @@ from tiltyard.versions.row_versions import RowVersions, has_version_rows
 
 T = TypeVar("T")
 
-TRIES = 3
+# How often a table is asked for whose versions become rows meanwhile.
+_ATTEMPTS = Retry(attempts=3, first_pause=0)
 
 
 class TableVersions:
@@ -72,7 +74,7 @@ class TableVersions:
 
     def _create(self, new: NewVersion) -> VersionFile:
         """Chosen by the manifest as it was read last: either store looks before it commits."""
-        for _ in range(TRIES):
+        for _ in _ATTEMPTS:
             try:
                 return self._store_in(self._manifest.known(), new.table, new.branch).create(new)
             except (NowManagedError, NotManagedError):
@@ -93,7 +95,7 @@ class TableVersions:
     def _create_rows(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
         if not wanted:
             return []
-        for _ in range(TRIES):
+        for _ in _ATTEMPTS:
             try:
                 return self.rows.create_all(wanted)
             except NotManagedError:
@@ -174,12 +176,14 @@ class TableVersions:
 
     # -- choosing the store
 
-    def _with_store(self, table: TableId, branch: str | None, question: Callable[[VersionStore], T]) -> T:
+    def _with_store(
+        self, table: TableId, branch: str | None, question: Callable[[VersionStore], T]
+    ) -> T:
         """Ask the store that has the versions of a table, and once more if they become rows
         meanwhile: the first to notice finishes that."""
         if branch is not None:
             return question(self.files)
-        for attempt in range(TRIES):
+        for attempt in _ATTEMPTS:
             snapshot = self._manifest.known()
             if attempt or snapshot.managed:
                 snapshot = self._manifest.read()

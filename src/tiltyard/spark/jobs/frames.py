@@ -12,10 +12,10 @@ from tiltyard import names
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark import columns
-from tiltyard.spark.batches import fit_for
 from tiltyard.spark.jobs import loading
 from tiltyard.spark.jobs.ingest_plan import Action, Ingested, ledger_of
 from tiltyard.spark.target import Target
+from tiltyard.spark.tuning import bounded_batches
 from tiltyard.spark.write import as_stored, write_files
 from tiltyard.tables.fragments import DEFAULT_LIMITS, rows_of
 from tiltyard.tables.ledger import Loaded
@@ -68,13 +68,13 @@ def _load(catalog: DirectoryNamespace, name: str, frame: Frame, *, dry_run: bool
     fragments: list[str] = []
     done = False
     try:
-        with fit_for(frame.rows):
+        with bounded_batches(frame.rows):
             answers = frame.rows.mapInArrow(write, "fragment string").collect()
         fragments = [row.fragment for row in answers]
-        created = catalog.finish_load(pending, fragments, chosen.schema, [identity])
+        created = catalog.writes.finish_load(pending, fragments, chosen.schema, [identity])
         done = created is not None
     finally:
-        catalog.sweep_write(pending, fragments if done else (), close=not done)
+        catalog.writes.sweep(pending, fragments if done else (), close=not done)
     if created is None:  # another has loaded it meanwhile
         return Ingested(name, frame.source, Action.PRESENT)
     return Ingested(name, frame.source, Action.LOADED, rows_of(fragments), version=created.version)

@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import Outcome
-from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
+from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.cleanup import run as clean_up
 from tiltyard.spark.jobs.fanout import Place
@@ -96,7 +95,7 @@ def run(
     progress: StepProgress | None = None,
 ) -> list[Step]:
     """All steps, in their order. One that is switched off has no row."""
-    tables = {each: policy.of(each) for each in catalog.choose_tables()}
+    tables = {each: policy.of(each) for each in catalog.maintenance.choose_tables()}
     for table in policy.tables.keys() - tables.keys():
         log.warning("the policy names table %s, which is not there", names.display(table))
     made = _Round(spark, catalog, policy, tables, dry_run, progress)
@@ -125,7 +124,7 @@ def _timed(name: str, step: Callable[[], Step]) -> Step:
     begun = time.monotonic()
     try:
         found = step()
-    except (TiltyardError, PySparkException, Py4JError) as error:
+    except (TiltyardError, *SPARK_FAILURES) as error:
         log.warning("%s: %s", name, error)
         found = Step(name, failed=1, done="failed", errors=(str(error).partition("\n")[0],))
     return replace(found, seconds=time.monotonic() - begun)
@@ -153,7 +152,7 @@ class _Round:
     def recover(self) -> Step:
         if self._dry_run:
             return Step("recover", done="not looked at in a dry run")
-        found = self._catalog.recover(older_than=self._policy.recover_older_than)
+        found = self._catalog.health.recover(older_than=self._policy.recover_older_than)
         ended = sum(each.outcome.is_final for each in found)
         bad = [
             f"operation {each.operation}: {each.detail or each.outcome.value}"
@@ -174,7 +173,7 @@ class _Round:
             **self._limits("optimize"),
         )
         if not self._dry_run:
-            self._catalog.optimize_catalog()
+            self._catalog.maintenance.optimize_catalog()
         changed = [
             each for each in rows if each.committed or (self._dry_run and each.bytes_rewritten)
         ]
