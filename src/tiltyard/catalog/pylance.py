@@ -73,7 +73,7 @@ class Staged:
 
 
 class Door(Protocol):
-    """A namespace that the commits of one table go to. See `versions.client`."""
+    """A namespace that the commits of one table go to. See `versions.commit_client`."""
 
     @property
     def table_id(self) -> TableId:
@@ -82,7 +82,7 @@ class Door(Protocol):
     def open(self, version: int | str | None = None) -> lance.LanceDataset:
         """The table, at its latest version, a version number or a tag, ready to be changed."""
 
-    def plainly(self) -> AbstractContextManager[None]:
+    def raising_refusals(self) -> AbstractContextManager[None]:
         """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 
@@ -249,6 +249,15 @@ class Lance:
             if isinstance(error, CommitConflictError):
                 raise LostRaceError(f"{location} was changed by another process") from error
             raise self.explain(error, f"commit to {location}") from error
+
+    def restore(self, dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+        """Make an older version the next one of the branch that is open.
+
+        The commit builds on what is latest, not on the older version: that may be one of those that
+        stay behind the boundary, where nobody else may build on it.
+        """
+        operation = lance.LanceOperation.Restore(version)
+        return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
 
     def _landed(self, location: str, after: int, uuid: str) -> lance.LanceDataset | None:
         """The version that a transaction made, if it can be seen now."""

@@ -395,7 +395,7 @@ def as_table(row: Row) -> Table:
         row.location,
         properties=row.properties,
         managed=row.is_managed,
-        arriving=row.metadata.get(VERSIONS) == ARRIVING,
+        becoming_managed=row.metadata.get(VERSIONS) == ARRIVING,
     )
 
 
