@@ -1,4 +1,4 @@
-"""The front door: how it is opened, what it hands out, and what it never tells."""
+"""A `DirectoryNamespace`: how it is opened, what it is equal to, and what it never shows."""
 
 from __future__ import annotations
 

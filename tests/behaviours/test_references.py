@@ -36,7 +36,7 @@ def _restore(catalog: Catalog, version: int, **rest: Any) -> None:
 
 def _tags(catalog: Catalog, **rest: Any) -> dict[str, int]:
     answer = catalog.list_table_tags(api.ListTableTagsRequest(id=["points"], **rest))
-    return {name: each.version for name, each in answer.tags.items()}
+    return {name: contents.version for name, contents in answer.tags.items()}
 
 
 def _move_tag(catalog: Catalog, name: str, version: int, **rest: Any) -> None:

@@ -56,10 +56,10 @@ class ReferenceOperations(CatalogBase):
         wanted = [
             answers.new_version(self.context.settings.root, entry) for entry in request.entries
         ]
-        self.services.access.before_write([each.table for each in wanted])
+        self.services.access.before_write([version.table for version in wanted])
         created = self.services.batches.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
-            versions=[answers.as_version(self.context.settings.root, each) for each in created]
+            versions=[answers.as_version(self.context.settings.root, file) for file in created]
         )
 
     @operation("list versions of table")
@@ -87,7 +87,7 @@ class ReferenceOperations(CatalogBase):
         branches are refused."""
         deleted = self.services.versions.delete(
             names.parse_table_id(request.id),
-            [(each.start_version, each.end_version) for each in request.ranges],
+            [(span.start_version, span.end_version) for span in request.ranges],
             branch=request.branch,
             ignore_missing=ignore_missing,
         )
@@ -109,10 +109,10 @@ class ReferenceOperations(CatalogBase):
 
     @operation("list the tags of table")
     def list_table_tags(self, request: api.ListTableTagsRequest) -> api.ListTableTagsResponse:
-        found = refs.tags(self.services.access.read(self.services.access.find(request.id)))
-        chosen, token = page(list(found), request.page_token, request.limit)
+        tags = refs.tags(self.services.access.read(self.services.access.find(request.id)))
+        chosen, token = page(list(tags), request.page_token, request.limit)
         return api.ListTableTagsResponse(
-            tags={name: found[name] for name in chosen}, page_token=token
+            tags={name: tags[name] for name in chosen}, page_token=token
         )
 
     @operation("look up a tag of table")
@@ -161,10 +161,10 @@ class ReferenceOperations(CatalogBase):
     def list_table_branches(
         self, request: api.ListTableBranchesRequest
     ) -> api.ListTableBranchesResponse:
-        found = refs.branches(self.services.access.read(self.services.access.find(request.id)))
-        chosen, token = page(list(found), request.page_token, request.limit)
+        branches = refs.branches(self.services.access.read(self.services.access.find(request.id)))
+        chosen, token = page(list(branches), request.page_token, request.limit)
         return api.ListTableBranchesResponse(
-            branches={name: found[name] for name in chosen}, page_token=token
+            branches={name: branches[name] for name in chosen}, page_token=token
         )
 
     @operation("create a branch of table")
