@@ -27,7 +27,7 @@ from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.committer import Committer, _Ticket
+from tiltyard.catalog.manifest.committer import Committer, _Submission
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.clock import Clock
 from tiltyard.lifecycle.creation import Creation
@@ -134,8 +134,8 @@ def _value(given: Any) -> Hashable:
         return (Rows, given.version, _value(given.tag))
     if isinstance(given, Draft):
         return (Draft, _value(given.base), _value(given.added), _value(given.removed))
-    if isinstance(given, _Ticket):
-        return (_Ticket, _value(given.edit), _value(given.change), _value(given.error))
+    if isinstance(given, _Submission):
+        return (_Submission, _value(given.edit), _value(given.change), _value(given.error))
     return _Itself(given)
 
 
