@@ -14,7 +14,7 @@ from tests.behaviours.modes import COMPATIBILITY, MODES, Mode
 from tests.behaviours.places import Bucket, Disk, Place
 from tests.behaviours.remote import Remote
 from tests.kit import rest
-from tests.kit.rest import Street
+from tests.kit.rest import SharedServer
 
 Reopen = Callable[[], api.LanceNamespace]
 
@@ -90,9 +90,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(scope="session")
-def street() -> Iterator[Street]:
-    with rest.street() as made:
-        yield made
+def shared_server() -> Iterator[SharedServer]:
+    with rest.shared_server() as server:
+        yield server
 
 
 @pytest.fixture(params=["direct", "rest"])
@@ -110,9 +110,9 @@ def reopen(
     if transport == "direct":
         yield lambda: open_catalog(mode, place)
         return
-    street: Street = request.getfixturevalue("street")
-    with ExitStack() as houses:
-        yield lambda: Remote(houses.enter_context(street.serving(open_catalog(mode, place))))
+    server: SharedServer = request.getfixturevalue("shared_server")
+    with ExitStack() as stack:
+        yield lambda: Remote(stack.enter_context(server.serving(open_catalog(mode, place))))
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ class CompatibleCatalog:
                 raise self._manifest.missing(snapshot, table)
             return found
         state = self._directory.look(table)
-        if not state.is_visible or names.table_directory(table[0]) in snapshot.taken_directories:
+        if not state.is_visible or state.location in snapshot.taken_directories:
             hint = why_hidden(state)
             raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
         return _with_properties(state.as_table(), row)

@@ -42,6 +42,7 @@ class DirectoryState:
     """Everything that lies at a V1 location: the directory's first level, and the marker."""
 
     name: str
+    location: str
     inside: Listing
     marker: Marker
 
@@ -55,13 +56,15 @@ class DirectoryState:
 
     @property
     def is_reserved(self) -> bool:
-        return any(entry.name == names.RESERVATION for entry in self.inside.objects)
+        reservation = f"{self.location}/{names.RESERVATION}"
+        return any(entry.key == reservation for entry in self.inside.objects)
 
     @property
     def hidden_by_peer(self) -> bool:
         """A nested marker that is not ours: ours only counts together with the root marker."""
+        nested = f"{self.location}/{names.DEREGISTERED}"
         return any(
-            entry.name == names.DEREGISTERED and not marker.is_ours_nested(entry.size)
+            entry.key == nested and not marker.is_ours_nested(entry.size)
             for entry in self.inside.objects
         )
 
@@ -90,8 +93,7 @@ class DirectoryState:
         return self.marker.state is State.REVIVING
 
     def as_table(self) -> Table:
-        location = names.table_directory(self.name)
-        return Table((self.name,), location, only_declared=not self.has_versions)
+        return Table((self.name,), self.location, only_declared=not self.has_versions)
 
 
 class DirectoryCatalog:
@@ -138,8 +140,9 @@ class DirectoryCatalog:
             return [name for name, hides in zip(tables, hidden, strict=True) if not hides]
 
     def _is_hidden_by_peer(self, name: str) -> bool:
-        inside = self._store.list(names.table_directory(name))
-        return DirectoryState(name, inside, marker.ABSENT).hidden_by_peer
+        location = names.table_directory(name)
+        inside = self._store.list(location)
+        return DirectoryState(name, location, inside, marker.ABSENT).hidden_by_peer
 
     def notice_if_new(self) -> None:
         """Before the first table comes: a directory without any has no nested markers either.
@@ -180,15 +183,17 @@ class DirectoryCatalog:
         """What lies at the table's location, visible or not. Two requests."""
         self.must_be_flat(table)
         name = table[-1]
-        inside = self._store.list(names.table_directory(name))
-        return DirectoryState(name, inside, marker.read(self._store, name))
+        location, key = names.table_directory(name), names.marker_key(name)
+        inside = self._store.list(location)
+        return DirectoryState(name, location, inside, marker.read(self._store, name, key))
 
     def is_taken(self, name: str) -> bool:
         """Whether a visible table has a name. One request if nothing lies there, else two."""
-        inside = self._store.list(names.table_directory(name))
+        location = names.table_directory(name)
+        inside = self._store.list(location)
         if not (inside.objects or inside.directories):
             return False
-        return DirectoryState(name, inside, marker.read(self._store, name)).is_visible
+        return DirectoryState(name, location, inside, marker.read(self._store, name)).is_visible
 
     def find(self, table: TableId) -> Table:
         """Two requests."""

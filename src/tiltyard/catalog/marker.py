@@ -120,9 +120,9 @@ def hides(size: int) -> bool:
     return size != LIVE_BYTES
 
 
-def read(store: Store, name: str) -> Marker:
-    """The marker of a root table. One request."""
-    key = names.marker_key(name)
+def read(store: Store, name: str, key: str | None = None) -> Marker:
+    """The marker of a root table; `key` is where it lies, if the caller knows. One request."""
+    key = key or names.marker_key(name)
     try:
         blob = store.get(key)
     except NotThere:

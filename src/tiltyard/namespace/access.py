@@ -68,7 +68,7 @@ class TableAccess:
         return self._context.catalog.find(names.parse_table_id(id))
 
     def uri(self, table: Table) -> str:
-        return self._context.lance.uri(table.location)
+        return names.uri(self._context.settings.root, table.location)
 
     def open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
         """A table to read, at the version that is meant: as its rows in the manifest have it, or

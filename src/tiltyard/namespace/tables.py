@@ -117,8 +117,9 @@ class TableOperations(CatalogBase):
     def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
         """What finding the table takes: one request for a table of the manifest, two in directory
         mode, three for a root table in both; with detail, what Lance needs to open the version."""
+        identifier = names.parse_table_id(request.id)
         at = describe.At(request.version, request.tag, request.branch)
-        table = self.services.access.find(request.id)
+        table = self.context.catalog.find(identifier)
         uri = self.services.access.uri(table)
         answer = api.DescribeTableResponse(
             table=table.id[-1],
