@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -36,19 +36,20 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.errors import translate
+from tiltyard.maintenance.recovery import Recovery
+from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.settings import Settings
 from tiltyard.store import Ambiguous
-from tiltyard.tables.refs import Point, on_branch
+from tiltyard.tables.refs import Point
 from tiltyard.versions import responses
 from tiltyard.versions.branches import Branches
-from tiltyard.versions.commit_client import CommitClient
 from tiltyard.versions.retention import referenced_versions
 from tiltyard.versions.table_versions import TableVersions
 
 BRANCH = "side"
 # What the name of a commit to two tables has in it.
 BOTH = "-b07b-"
-SETTINGS = Settings(ROOT, actor="actor")
+SETTINGS = Settings(ROOT, actor="actor", recover_on_write=False)
 
 
 class CommitKit(Kit):
@@ -57,9 +58,9 @@ class CommitKit(Kit):
 
     def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool) -> None:
         super().__init__(letter, ask, code, skew_ms)
-        none: Any = NoManifestTable()
-        empty = ManifestCatalog(self.store, none, Committer(none, NO_WAIT), self.clock)
         lance: Any = TwinLance(self.store, self.clock)
+        none = NoManifestTable(self.store, lance, SETTINGS, NO_WAIT)
+        empty = ManifestCatalog(self.store, none, Committer(none, NO_WAIT), self.clock)
         self.context = CatalogContext(
             SETTINGS,
             self.store,
@@ -71,20 +72,18 @@ class CommitKit(Kit):
             NO_WAIT,
         )
         self.versions = TableVersions(self.context, code.file_versions, code.row_versions)
+        clients = CommitClients(self.context, self.versions)
+        recovery = Recovery(self.context, self.versions, clients.of)
+        self.access = TableAccess(self.context, self.versions, clients, recovery)
         branches = Branches(self.context)
-        self.references = code.references(self.context, self.versions, branches, self)
+        self.references = code.references(self.context, self.versions, branches, self.access)
 
     def find(self, name: str = TABLE) -> Table:
         return self.context.catalog.find((name,))
 
-    def read(self, table: Table) -> Any:
-        return self.context.lance.open(table.location)
-
-    @contextmanager
-    def change(self, table: Table, branch: str | None = None) -> Iterator[Any]:
-        client = CommitClient(table, self.versions, self.context.lance, ROOT)
-        with client.raising_refusals():
-            yield on_branch(client.open(), table, branch)
+    def open(self, name: str = TABLE, branch: str | None = None) -> AbstractContextManager[Any]:
+        """The latest version, to change it."""
+        return self.access.change(self.find(name), branch)
 
     def memory(self) -> Hashable:
         stores = (self.versions.files, self.versions.rows)
@@ -95,7 +94,7 @@ class CommitKit(Kit):
 
 
 def _commit(kit: CommitKit, kind: str, branch: str | None = None) -> str:
-    with kit.change(kit.find(), branch) as dataset:
+    with kit.open(branch=branch) as dataset:
         return str(dataset.commit(kind).transaction)
 
 
@@ -109,7 +108,7 @@ def _batch(kit: CommitKit) -> str:
     uuid = new_uuid(kit.clock).replace("-0000-", BOTH, 1)
     wanted = []
     for name in (TABLE, OTHER):
-        with kit.change(kit.find(name)) as dataset:
+        with kit.open(name) as dataset:
             request = CreateTableVersionEntry(**dataset.stage(APPEND, uuid))
         wanted.append(responses.new_version(ROOT, request))
     kit.versions.create_all(wanted)

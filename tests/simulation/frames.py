@@ -38,6 +38,8 @@ from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.maintenance.recovery import Recovery
+from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.store import Retry
 from tiltyard.versions.base import Refusals
 from tiltyard.versions.branches import Branches
@@ -70,6 +72,9 @@ _PARTS = (
     Retry,
     Clock,
     CatalogContext,
+    CommitClients,
+    Recovery,
+    TableAccess,
     TwinLance,
     Branches,
     Drifts,
