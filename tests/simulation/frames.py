@@ -108,11 +108,16 @@ def memory(part: object) -> Hashable:
     return (type(part), _value(vars(part)))
 
 
+@functools.cache
+def _is_part(kind: type) -> bool:
+    return issubclass(kind, _PARTS) or hasattr(kind, "has_no_memory")
+
+
 def _value(given: Any) -> Hashable:
     if given is None or isinstance(given, str | bytes | bool | int | float | type):
         return (type(given), given)
-    if isinstance(given, _PARTS) or hasattr(given, "has_no_memory"):
-        return f"{type(given)}"
+    if _is_part(type(given)):
+        return type(given)
     if isinstance(given, tuple | list | deque):
         return (type(given), tuple(map(_value, given)))
     if isinstance(given, set | frozenset):
