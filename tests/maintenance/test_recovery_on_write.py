@@ -173,7 +173,7 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
     (only,) = recovered(fresh)
     record = json.loads((fresh.root / "__audit" / f"{only.operation}.json").read_bytes())
     assert (record["outcome"], record["kind"], record["schema"]) == ("rolled forward", "batch", 1)
-    assert [each["id"] for each in record["tables"]] == [["a"], ["b"], ["c"]]
+    assert [table["id"] for table in record["tables"]] == [["a"], ["b"], ["c"]]
 
 
 # -- a compaction, as a job on a cluster arms it
@@ -182,7 +182,7 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
 def test_a_compaction_that_was_cut_off_is_discarded_and_its_owner_stopped(fresh: Lake) -> None:
     catalog = fresh.open()
     recovery = catalog.services.recovery
-    covered = [catalog.services.batches.check(each) for each in fresh.wanted]
+    covered = [catalog.services.batches.check(new) for new in fresh.wanted]
     armed = recovery.sidecars.arm(OperationKind.COMPACTION, covered)
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.DISCARDED
