@@ -6,6 +6,7 @@ import pickle
 from collections import Counter
 from pathlib import Path
 
+import lance
 import lance_namespace as api
 import pytest
 
