@@ -16,11 +16,11 @@ from tests.kit.catalogs import open_over, to_change
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import MANAGED, MANIFEST, Kind, ManualClock, ids, location, rows
 from tiltyard import DirectoryNamespace
-from tiltyard.maintenance.drift import Mending
 from tiltyard.maintenance.orphan_candidates import OrphanKind
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.maintenance.recovery_log import Resolution
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.drift import Mending
 
 pytestmark = pytest.mark.servers
 

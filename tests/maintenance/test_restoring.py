@@ -18,7 +18,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.versions import staged
+from tiltyard.versions import lance_format
 
 POLICY = CleanupPolicy(keep_versions=3)
 NO_MIN_AGE = CleanupPolicy(keep_versions=3, min_age=0, allow_young=True)
@@ -49,7 +49,7 @@ def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) 
 
     def watched(new: object) -> object:
         body = replaced.context.store.get(new.staged).body  # type: ignore[attr-defined]
-        seen.append(staged.restored_by(body))
+        seen.append(lance_format.restored_by(body))
         return create_version(new)  # type: ignore[arg-type]
 
     replaced.services.versions.create = watched  # type: ignore[method-assign,assignment]
@@ -57,8 +57,8 @@ def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) 
     to_change(replaced, "people").insert(rows(7))
     to_change(replaced, "people").delete("id = 7")
     assert seen == [1, None, None]
-    assert staged.restored_by(b"") is None
-    assert staged.restored_by(b"rubbish" * 9) is None
+    assert lance_format.restored_by(b"") is None
+    assert lance_format.restored_by(b"rubbish" * 9) is None
 
 
 def test_what_was_restored_keeps_its_files(replaced: DirectoryNamespace) -> None:
@@ -82,7 +82,7 @@ def test_whenever_a_clean_up_comes_between_the_table_is_whole(race: Race) -> Non
 
 
 def test_without_the_guard_it_would_not_be(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("directory", "managed"):
+    for module in ("file_versions", "row_versions"):
         monkeypatch.setattr(f"tiltyard.versions.{module}.restored_by", lambda body: None)
     with pytest.raises(FAILURES, match=r"(?i)not found"):
         race()
