@@ -45,7 +45,7 @@ ORPHANS = "tiltyard orphans --apply"
 
 
 class Severity(StrEnum):
-    """An error loses data or stops a client, a warning may come to that, an info is good to know."""
+    """An error loses data or stops a client, a warning will, an info is good to know."""
 
     ERROR = "error"
     WARNING = "warning"
