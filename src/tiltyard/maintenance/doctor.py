@@ -45,7 +45,7 @@ ORPHANS = "tiltyard orphans --apply"
 
 
 class Severity(StrEnum):
-    """Errors lose something or stop somebody; warnings will; infos are good to know."""
+    """An error loses data or stops a client, a warning will, an info is good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -354,7 +354,7 @@ def _check_settings(dataset: lance.LanceDataset, shown: str) -> Iterator[Finding
         yield warning(
             "auto cleanup",
             shown,
-            f"Lance deletes its versions behind the catalog's back: {', '.join(settings)}",
+            f"Lance itself deletes its versions, past the catalog: {', '.join(settings)}",
             f"tiltyard repair {shown} --no-auto-cleanup --apply",
         )
 

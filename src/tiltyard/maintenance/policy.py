@@ -101,8 +101,8 @@ class CleanupPolicy:
         seconds = duration(self.min_age, "min_age") or 0.0
         if seconds < default_seconds and not self.allow_young:
             raise InvalidInputError(
-                f"a min_age of {seconds:g} s is below the catalog's, {default_seconds:g} s: who "
-                f"still reads such versions would fail",
+                f"a min_age of {seconds:g} s is below the catalog's, {default_seconds:g} s: "
+                f"readers of such versions would fail",
                 hint="allow_young, if you are sure",
             )
         return round(seconds * 1000)
