@@ -75,22 +75,22 @@ def test_a_tag_and_a_collector_do_not_miss_each_other(
     points: Catalog, tag_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(points)
-    from tiltyard.versions import managed
+    from tiltyard.versions import row_versions
 
-    referred = managed.referred
+    referenced = row_versions.referenced_versions
     looks: list[dict[int, str]] = []
 
     def looking(*given: Any) -> dict[int, str]:
         """The collector looks a second time; before or after that the tag is written."""
         if len(looks) == 1 and tag_first:
             tag(points, "late", 2)
-        references = referred(*given)
+        references = referenced(*given)
         looks.append(references)
         if len(looks) == 2 and not tag_first:
             tag(points, "late", 2)
         return references
 
-    monkeypatch.setattr(managed, "referred", looking)
+    monkeypatch.setattr(row_versions, "referenced_versions", looking)
     assert _delete_versions(points, 2, 2) == 0
     monkeypatch.undo()
     assert data.count(points, version=2) == 4

@@ -25,7 +25,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
 from tiltyard.errors import VersionBehindBoundaryError
 from tiltyard.tables import fragments
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.lance_format import transaction_of
 
 MORE = PEOPLE.slice(0, 1)
 

@@ -24,7 +24,7 @@ from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import home, location
 from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.recovery import Recovered
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.base import NewVersion
 
 TABLES = ("a", "b", "c")
 NEW = pa.table({"id": [9], "name": ["zoe"]})

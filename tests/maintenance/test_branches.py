@@ -14,7 +14,7 @@ from tests.kit.stores import Crash
 from tests.maintenance.catalogs import COMPATIBLE, DIRECTORY, LAKE, MANIFEST
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.maintenance.branches import BranchState, RemovedBranch
+from tiltyard.versions.branches import BranchState, RemovedBranch
 
 LIVE = BranchState.LIVE
 

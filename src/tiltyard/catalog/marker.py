@@ -25,7 +25,16 @@ from tiltyard.errors import (
     InvalidTableStateError,
     UnsupportedOperationError,
 )
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, read_back
+from tiltyard.store import (
+    AlreadyThere,
+    Ambiguous,
+    Changed,
+    Listing,
+    NotThere,
+    Store,
+    Tag,
+    read_back,
+)
 
 FORMAT = 1
 LIVE_BYTES = 64
@@ -118,6 +127,12 @@ ABSENT = Marker()
 def hides(size: int) -> bool:
     """Whether a marker of this size hides its table. Needs no read."""
     return size != LIVE_BYTES
+
+
+def hidden_tables(listing: Listing) -> set[str]:
+    """The root tables that a marker hides, by a listing of the root."""
+    keys = (entry.key for entry in listing.objects if hides(entry.size))
+    return {name for name in map(names.marked_name, keys) if name is not None}
 
 
 def read(store: Store, name: str, key: str | None = None) -> Marker:

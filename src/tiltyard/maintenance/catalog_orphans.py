@@ -24,7 +24,7 @@ from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan, Or
 from tiltyard.names import TableId
 from tiltyard.store import Entry, LocalStore
 from tiltyard.store.read_back import PROBES
-from tiltyard.versions.pins import is_pin
+from tiltyard.versions.retention import is_pin
 
 
 class CatalogOrphans:

@@ -173,7 +173,7 @@ class _Attempt:
     def run(self) -> Optimized:
         client = self._maintenance.client(self._table)
         try:
-            with client.plainly():
+            with client.raising_refusals():
                 dataset = client.open()
                 self._version = dataset.version
                 if not self._row.committed:
@@ -272,7 +272,7 @@ class SplitCompaction:
         table = self._context.catalog.find(planned.table)
         client = self._maintenance.client(table)
         try:
-            with self._maintenance.lock_table(planned.table), client.plainly():
+            with self._maintenance.lock_table(planned.table), client.raising_refusals():
                 dataset = client.open(planned.version)
                 options = self._options.for_lance(dataset.config())
                 files, size = _measure(dataset)

@@ -29,8 +29,8 @@ from tiltyard.maintenance.recovery_steps import (
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars, SidecarState, UnreadableSidecar
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Retry
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 log = logging.getLogger(__name__)
 

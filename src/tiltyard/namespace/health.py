@@ -8,10 +8,8 @@ from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.trash import DropTerms
-from tiltyard.maintenance.branches import RemovedBranch
 from tiltyard.maintenance.concurrent import Progress
 from tiltyard.maintenance.doctor import Finding
-from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
 from tiltyard.maintenance.policy import auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
@@ -19,6 +17,8 @@ from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
 from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
+from tiltyard.versions.branches import RemovedBranch
+from tiltyard.versions.drift import Drift, Drifts, Mending, Repaired
 
 Duration = str | int | float
 
@@ -90,13 +90,13 @@ class Health(OperationGroup):
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
         table = self.services.access.find(id)
-        if self.services.drifts is None or not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             raise UnsupportedOperationError(
                 f"the versions of table {names.display(table.id)} are files, so whoever writes one "
                 f"has written a version",
                 hint="versions.manage makes rows of them",
             )
-        return table, self.services.drifts
+        return table, self.services.versions.drifts
 
     # -- branches and settings
 

@@ -229,7 +229,7 @@ class TableOperations(CatalogBase):
         ]
         registered = self.services.registrar.register_all(wanted)
         if self.services.versions.management.is_on:
-            self.services.versions.management.bring_in(registered)
+            self.services.versions.management.manage(registered)
         return [
             api.RegisterTableResponse(
                 location=self.services.access.uri(table), properties=properties_of(table)

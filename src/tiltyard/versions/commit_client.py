@@ -1,13 +1,12 @@
 """The namespace through which our own commits go, so that they are guarded like everybody's.
 
-Lance brings each commit of a table that was opened like this to the versions room, whether or not
-the catalog tracks the commits of others. A client serves one table, at the place where it was
-found: a table of the same name that came later is another.
+Lance brings each commit of a table that was opened like this to `TableVersions`, whether or not the
+catalog tracks the commits of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -19,19 +18,24 @@ from pydantic import BaseModel
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.names import TableId
-from tiltyard.versions import answers
-from tiltyard.versions.answers import Versions
+from tiltyard.versions import responses
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.table_versions import TableVersions
 
 Request = TypeVar("Request", bound=BaseModel)
-Answer = TypeVar("Answer")
 
 
 class CommitClient(api.LanceNamespace):
-    """Answers what Lance asks when it opens one table and commits to it."""
+    """Answers what Lance asks when it opens one table and commits to it.
 
-    def __init__(self, table: Table, versions: Versions, access: Lance, root: str) -> None:
+    It serves the table at the location where it was found: a table of the same name that came later
+    is another.
+    """
+
+    def __init__(self, table: Table, versions: TableVersions, access: Lance, root: str) -> None:
         self._table = table
         self._versions = versions
         self._lance = access
@@ -56,7 +60,7 @@ class CommitClient(api.LanceNamespace):
         return self._lance.open_through(self, self._table.id, version)
 
     @contextmanager
-    def plainly(self) -> Iterator[None]:
+    def raising_refusals(self) -> Iterator[None]:
         """Raise the error for which a commit was refused, where Lance only tells that it was."""
         self._refusal = None
         try:
@@ -78,26 +82,27 @@ class CommitClient(api.LanceNamespace):
     def create_table_version(
         self, request: api.CreateTableVersionRequest
     ) -> api.CreateTableVersionResponse:
-        asked = _model(api.CreateTableVersionRequest, request)
-        new = replace(answers.new_version(self._root, asked), location=self._table.location)
-        created = self._noting(lambda: self._versions.create(new))
-        return api.CreateTableVersionResponse(version=answers.as_version(self._root, created))
+        parsed = _parsed(api.CreateTableVersionRequest, request)
+        new = replace(responses.new_version(self._root, parsed), location=self._table.location)
+        created = self._create(new)
+        return api.CreateTableVersionResponse(version=responses.table_version(self._root, created))
 
     def list_table_versions(
         self, request: api.ListTableVersionsRequest
     ) -> api.ListTableVersionsResponse:
-        asked = _model(api.ListTableVersionsRequest, request)
-        return answers.listed(self._versions, self._root, asked)
+        parsed = _parsed(api.ListTableVersionsRequest, request)
+        return responses.list_versions(self._versions, self._root, parsed)
 
     def describe_table_version(
         self, request: api.DescribeTableVersionRequest
     ) -> api.DescribeTableVersionResponse:
-        asked = _model(api.DescribeTableVersionRequest, request)
-        return answers.described(self._versions, self._root, asked)
+        parsed = _parsed(api.DescribeTableVersionRequest, request)
+        return responses.describe(self._versions, self._root, parsed)
 
-    def _noting(self, commit: Callable[[], Answer]) -> Answer:
+    def _create(self, new: NewVersion) -> VersionFile:
+        """Publish a version, and note a refusal."""
         try:
-            answer = commit()
+            created = self._versions.create(new)
         except ConcurrentModificationError as refusal:
             self._refusal = refusal
             raise
@@ -108,9 +113,9 @@ class CommitClient(api.LanceNamespace):
             self._in_doubt = True
             raise
         self._refusal = None
-        return answer
+        return created
 
 
-def _model(kind: type[Request], request: Any) -> Request:
+def _parsed(model: type[Request], request: Any) -> Request:
     """Lance hands over a dict, less the keys that it has no value for."""
-    return kind.model_validate(request) if isinstance(request, dict) else request
+    return model.model_validate(request) if isinstance(request, dict) else request

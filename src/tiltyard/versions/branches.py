@@ -22,9 +22,9 @@ from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, translate
 from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Retry, read_back
+from tiltyard.tables.refs import MAIN
 
 FORMAT = 1
-MAIN = "main"
 # How often a change is made because another process changed the list first.
 _SWAPS = Retry(attempts=20, first_pause=0)
 

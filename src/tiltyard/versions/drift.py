@@ -1,8 +1,8 @@
 """Drift: versions in the directory of a managed table that the manifest does not know.
 
 They were written by clients that go past the catalog. Readers do not see them, and Lance finds no
-number for the next commit until they are settled. Versions that leave the rows as they were are
-taken in by whoever writes next; for all others somebody has to say whether they count.
+number for the next commit until they are dealt with. Versions that leave every row as it was are
+adopted by whoever writes next; for all others somebody has to say whether they count.
 """
 
 from __future__ import annotations
@@ -14,22 +14,18 @@ import lance
 
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.edits import AdoptVersions, DriftedError
-from tiltyard.catalog.pylance import FAILURES, Lance
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.manifest.edits import AdoptVersions
+from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.maintenance.operations import BENIGN, operation_of
 from tiltyard.names import TableId
-from tiltyard.store import Store
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.lance_format import BENIGN, operation_of
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignVersion:
     """A version that the manifest does not know, and what it did."""
 
     file: VersionFile
@@ -54,20 +50,24 @@ class Drift:
     id: TableId
     location: str
     head: int
-    foreign: tuple[Foreign, ...]
+    foreign: tuple[ForeignVersion, ...]
     follows: bool
 
     def __bool__(self) -> bool:
         return bool(self.foreign)
 
     @property
+    def versions(self) -> tuple[int, ...]:
+        return tuple(version.version for version in self.foreign)
+
+    @property
     def is_benign(self) -> bool:
-        return self.follows and all(each.is_benign for each in self.foreign)
+        return self.follows and all(version.is_benign for version in self.foreign)
 
     @property
     def summary(self) -> str:
-        told = ", ".join(f"{each.version} ({each.operation})" for each in self.foreign)
-        return f"versions {told} were written past the catalog"
+        listed = ", ".join(f"{it.version} ({it.operation})" for it in self.foreign)
+        return f"versions {listed} were written past the catalog"
 
 
 class Mending(StrEnum):
@@ -90,13 +90,11 @@ class Repaired:
 class Drifts:
     """Finds and mends the drift of managed tables."""
 
-    def __init__(
-        self, store: Store, clock: Clock, access: Lance, manifest: ManifestCatalog
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._lance = access
-        self._manifest = manifest
+    def __init__(self, context: CatalogContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._lance = context.lance
+        self._manifest = context.manifest
 
     def of(self, table: Table) -> Drift:
         """What lies above the head. Two requests, and two for each version that does.
@@ -104,19 +102,20 @@ class Drifts:
         The files are listed before the head is read, so none of them is a commit of ours.
         """
         files = version_files.every(self._store, table.location)
-        snapshot = self._manifest.read()
-        head = snapshot.head(names.object_id(table.id))
-        above = [each for each in files if each.version > head]
+        head = self._manifest.read().head(names.object_id(table.id))
+        above = [file for file in files if file.version > head]
         foreign = tuple(
-            Foreign(each, operation_of(self._store, table.location, each)) for each in above
+            ForeignVersion(file, operation_of(self._store, table.location, file)) for file in above
         )
-        at_head = next((each for each in files if each.version == head), None)
+        at_head = next((file for file in files if file.version == head), None)
         return Drift(table.id, table.location, head, foreign, _follow(head, at_head, above))
 
     def reconcile(self, table: Table) -> Repaired:
-        """Take in versions that leave every row as it was; any other drift stays as it is."""
+        """Adopt versions that leave every row as it was; any other drift stays as it is."""
         drift = self.of(table)
-        return self._adopt(drift) if drift and drift.is_benign else Repaired(table.id, _NOTHING)
+        if drift and drift.is_benign:
+            return self._adopt(drift)
+        return Repaired(table.id, Mending.NOTHING)
 
     def adopt(self, table: Table) -> Repaired:
         """Let all foreign versions count, in one commit: their rows are the table's from then on.
@@ -125,7 +124,7 @@ class Drifts:
         """
         drift = self.of(table)
         if not drift:
-            return Repaired(table.id, _NOTHING)
+            return Repaired(table.id, Mending.NOTHING)
         if not drift.follows:
             raise InvalidTableStateError(
                 f"{drift.summary}, and not on top of version {drift.head} of table "
@@ -137,7 +136,7 @@ class Drifts:
 
     def _adopt(self, drift: Drift) -> Repaired:
         self._manifest.submit(_adopting(drift))
-        return Repaired(drift.id, Mending.ADOPTED, tuple(each.version for each in drift.foreign))
+        return Repaired(drift.id, Mending.ADOPTED, drift.versions)
 
     def discard(self, table: Table) -> Repaired:
         """Let the table be as it was at its head, by one version on top of the foreign ones.
@@ -146,25 +145,21 @@ class Drifts:
         others hidden below it. So nobody sees them, and nothing is deleted.
         """
         drift = self.of(table)
-        numbers = tuple(each.version for each in drift.foreign)
         if not drift:
-            return Repaired(table.id, _NOTHING)
+            return Repaired(table.id, Mending.NOTHING)
         if not drift.head:
             raise InvalidTableStateError(
                 f"{drift.summary}, and table {names.display(table.id)} has no version to return to",
                 hint="adopt them, or drop the table",
             )
         restored = self._restore(drift)
-        found = self.of(table)
-        if found.head != drift.head or [each.version for each in found.foreign] != [
-            *numbers,
-            restored,
-        ]:
+        after = self.of(table)
+        if after.head != drift.head or after.versions != (*drift.versions, restored):
             raise ConcurrentModificationError(
                 f"others wrote to table {names.display(table.id)} meanwhile", hint="look again"
             )
-        self._manifest.submit(_adopting(found, hidden_at_ms=self._clock.now_ms()))
-        return Repaired(table.id, Mending.DISCARDED, numbers)
+        self._manifest.submit(_adopting(after, hidden_at_ms=self._clock.now_ms()))
+        return Repaired(table.id, Mending.DISCARDED, drift.versions)
 
     def _restore(self, drift: Drift) -> int:
         """The version that has what the head has, on top of all others in the directory."""
@@ -178,46 +173,19 @@ class Drifts:
         return committed.version
 
 
-class TolerantVersions:
-    """The versions room, for writers: a commit that meets only harmless drift takes it in."""
-
-    def __init__(self, versions: TableVersions, catalog: Catalog, drifts: Drifts | None) -> None:
-        self._versions = versions
-        self._catalog = catalog
-        self._drifts = drifts
-        self.visible = versions.visible
-        self.latest = versions.latest
-        self.describe = versions.describe
-
-    def create(self, new: NewVersion) -> VersionFile:
-        """Publish a staged manifest as a version, or say who was first."""
-        try:
-            return self._versions.create(new)
-        except DriftedError:
-            if self._drifts is None:
-                raise
-            table = self._catalog.find(new.table)
-            if self._drifts.reconcile(table).action is not Mending.ADOPTED:
-                raise
-        return self._versions.create(new)
-
-
-_NOTHING = Mending.NOTHING
-
-
 def _follow(head: int, at_head: VersionFile | None, above: list[VersionFile]) -> bool:
     """Who writes a version has seen the file of the one before, so it can't be the older of both.
 
     A file that is older than that of the head was built on a version that the head has replaced.
     """
-    numbers = [each.version for each in above]
+    numbers = [file.version for file in above]
     if numbers != list(range(head + 1, head + 1 + len(above))):
         return False
     if not above or not head:
         return True
     if at_head is None:
         return False
-    return all((each.modified_ms or 0) >= (at_head.modified_ms or 0) for each in above)
+    return all((file.modified_ms or 0) >= (at_head.modified_ms or 0) for file in above)
 
 
 def _adopting(drift: Drift, hidden_at_ms: int | None = None) -> AdoptVersions:
