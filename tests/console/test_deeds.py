@@ -163,7 +163,7 @@ def test_a_plan_is_applied_once(visitor: Visitor) -> None:
 
 
 def test_young_versions_and_files_stay(visitor: Visitor) -> None:
-    assert "There is nothing to clean up." in _planned(visitor, "cleanup", keep="3").text
+    assert "There is nothing to clean up." in _planned(visitor, "cleanup", keep_versions="3").text
     assert "No orphans older than seven days." in _planned(visitor, "orphans").text
 
 
@@ -172,12 +172,12 @@ def test_choices_that_make_no_sense_are_refused(visitor: Visitor) -> None:
         return visitor.send("maintenance/plan", seen="maintenance", **choices)
 
     assert plan(job="nothing").status_code == 400
-    assert plan(job="cleanup", keep="many").status_code == 400
+    assert plan(job="cleanup", keep_versions="many").status_code == 400
     assert plan(job="optimize", **{"in": "."}).status_code == 400
 
 
 def test_a_run_that_fails_says_why(visitor: Visitor) -> None:
-    page = _planned(visitor, "cleanup", keep="1")
+    page = _planned(visitor, "cleanup", keep_versions="1")
     assert 'role="alert"' in page.text
     assert "half done" in page.text
     for job in ("optimize", "cleanup"):

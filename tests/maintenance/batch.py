@@ -109,7 +109,7 @@ def recovered(tried: Lake) -> list[Recovered]:
     assert all(each.outcome.is_final for each in report), report
     again = tried.open()
     assert again.health.recover(older_than=0) == []
-    assert again.services.recovery.sidecars.keys() == []
+    assert again.services.recovery.sidecars.operations() == []
     return report
 
 

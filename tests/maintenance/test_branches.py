@@ -15,7 +15,7 @@ from tests.kit.stores import Crash
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.base import Table
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.maintenance.branches import Branches, RemovedBranch, Standing
+from tiltyard.maintenance.branches import Branches, BranchState, RemovedBranch
 
 MODES = {
     "directory": {"manifest_enabled": False},
@@ -75,17 +75,17 @@ def desk(catalog: DirectoryNamespace) -> Desk:
 
 def test_a_branch_is_on_the_list_as_long_as_it_is_there(desk: Desk) -> None:
     desk.create("dev")
-    assert desk.list.known(desk.table) == {"dev": Standing.LIVE}
+    assert desk.list.states(desk.table) == {"dev": BranchState.LIVE}
     assert desk.reconcile() == []
     desk.delete("dev")
-    assert desk.list.known(desk.table) == {}
+    assert desk.list.states(desk.table) == {}
     assert desk.lance_has() == []
 
 
 def test_the_first_list_takes_in_what_lance_has(desk: Desk) -> None:
     _make(desk.dataset, "old")
     desk.create("dev")
-    assert desk.list.known(desk.table) == {"dev": Standing.LIVE, "old": Standing.LIVE}
+    assert desk.list.states(desk.table) == {"dev": BranchState.LIVE, "old": BranchState.LIVE}
     assert desk.reconcile() == []
 
 
@@ -98,7 +98,7 @@ def test_a_removal_that_was_cut_off_is_finished(desk: Desk) -> None:
     assert desk.reconcile(dry_run=True) == [RemovedBranch("dev", removed=False)]
     assert desk.reconcile() == [RemovedBranch("dev", removed=True)]
     assert desk.lance_has() == ["prod"]
-    assert desk.list.known(desk.table) == {"prod": Standing.LIVE}
+    assert desk.list.states(desk.table) == {"prod": BranchState.LIVE}
     assert desk.reconcile() == []
 
 
@@ -112,7 +112,7 @@ def test_a_removal_that_was_cut_off_at_its_end_is_forgotten(desk: Desk) -> None:
     with pytest.raises(Crash):
         desk.delete("dev", removed_and_dead)
     assert desk.reconcile() == []
-    assert desk.list.known(desk.table) == {}
+    assert desk.list.states(desk.table) == {}
     desk.create("dev")
 
 
@@ -132,7 +132,7 @@ def test_a_removal_that_lance_refuses_leaves_the_branch_live(desk: Desk) -> None
 
     with pytest.raises(OSError, match="no"):
         desk.delete("dev", refused)
-    assert desk.list.known(desk.table) == {"dev": Standing.LIVE}
+    assert desk.list.states(desk.table) == {"dev": BranchState.LIVE}
 
 
 def test_a_branch_that_lance_would_not_make_is_not_on_the_list(desk: Desk) -> None:
@@ -143,7 +143,7 @@ def test_a_branch_that_lance_would_not_make_is_not_on_the_list(desk: Desk) -> No
 
     with pytest.raises(OSError, match="no"):
         desk.list.create(desk.table, "dev", dataset, refused)
-    assert desk.list.known(desk.table) == {}
+    assert desk.list.states(desk.table) == {}
 
 
 def test_branches_that_nobody_knows_go(desk: Desk) -> None:
@@ -183,4 +183,6 @@ def test_the_list_follows_a_table_to_its_new_name(desk: Desk) -> None:
         pytest.skip("directories are names")
     desk.create("dev")
     rename(desk.catalog, "people", to="folk")
-    assert desk.list.known(desk.catalog.context.catalog.find(("folk",))) == {"dev": Standing.LIVE}
+    assert desk.list.states(desk.catalog.context.catalog.find(("folk",))) == {
+        "dev": BranchState.LIVE
+    }

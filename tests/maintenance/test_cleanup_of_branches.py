@@ -145,4 +145,4 @@ def test_a_removal_that_was_cut_off_is_finished_first(
     row = branched.maintenance.cleanup_table(["people"], SPARING)
     assert row.error is None
     assert list(to_change(branched, "people").branches.list()) == ["stray"]
-    assert list(branched.services.branches.known(table) or ()) == []
+    assert list(branched.services.branches.states(table) or ()) == []

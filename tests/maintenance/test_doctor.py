@@ -29,7 +29,7 @@ from tests.maintenance.doctoring import ROOT, found, later, with_both, with_rows
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.catalog import as_row
 from tiltyard.catalog.manifest.edits import IndexTable
-from tiltyard.maintenance.findings import Severity
+from tiltyard.maintenance.doctor import Severity
 
 
 def connect(mode: Mode, tmp_path: Path) -> DirectoryNamespace:

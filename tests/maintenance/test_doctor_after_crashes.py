@@ -19,7 +19,7 @@ from tests.kit.stores import Crash, Fault
 from tests.maintenance.batch import Lake, lake
 from tests.maintenance.doctoring import ROOT, found, later, with_both
 from tiltyard import DirectoryNamespace
-from tiltyard.maintenance.findings import Severity
+from tiltyard.maintenance.doctor import Severity
 
 
 @pytest.fixture

@@ -94,8 +94,8 @@ def test_many_versions_and_small_fragments(
 ) -> None:
     for _ in range(4):
         past(both).insert(PEOPLE)
-    monkeypatch.setattr("tiltyard.maintenance.checkup.MANY_VERSIONS", 4)
-    monkeypatch.setattr("tiltyard.maintenance.checkup.MANY_FRAGMENTS", 4)
+    monkeypatch.setattr("tiltyard.maintenance.doctor.MANY_VERSIONS", 4)
+    monkeypatch.setattr("tiltyard.maintenance.doctor.MANY_FRAGMENTS", 4)
     assert found(both) == [
         ("info", "many versions", "people"),
         ("info", "small fragments", "people"),

@@ -13,7 +13,7 @@ from tests.behaviours.calls import create, declare, drop
 from tests.kit.catalogs import to_change
 from tests.maintenance.catalogs import rows, scattered
 from tiltyard import DirectoryNamespace
-from tiltyard.maintenance.inventory import State
+from tiltyard.maintenance.inventory import InventoryState
 from tiltyard.maintenance.policy import CleanupPolicy
 
 LONG_AGO = time.time() - 30 * 86400
@@ -39,7 +39,12 @@ def test_every_byte_of_a_table_is_counted_once(catalog: DirectoryNamespace) -> N
 
     found = catalog.maintenance.inventory_table(["t"])
 
-    assert (found.state, found.rows, found.deleted_rows, found.fragments) == (State.LIVE, 40, 1, 5)
+    assert (found.state, found.rows, found.deleted_rows, found.fragments) == (
+        InventoryState.LIVE,
+        40,
+        1,
+        5,
+    )
     assert (found.orphan_bytes, found.orphans) == (5, 1)
     assert found.other_bytes >= 10
     assert found.bytes == _size(home)
@@ -85,10 +90,10 @@ def test_a_declared_table_a_dropped_one_and_one_that_is_broken(
     broken, declared = directory.maintenance.inventory_all_tables()
     (dropped,) = [directory.maintenance.inventory_dropped(each) for each in directory.list_trash()]
 
-    assert (declared.state, declared.rows, declared.error) == (State.DECLARED, 0, None)
-    assert (broken.table, broken.state) == ("broken", State.UNKNOWN)
+    assert (declared.state, declared.rows, declared.error) == (InventoryState.DECLARED, 0, None)
+    assert (broken.table, broken.state) == ("broken", InventoryState.UNKNOWN)
     assert broken.error is not None
-    assert dropped.state is State.TRASH
+    assert dropped.state is InventoryState.TRASH
     assert 0 < dropped.trash_bytes == dropped.bytes
 
 

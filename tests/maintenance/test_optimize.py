@@ -23,7 +23,7 @@ from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
 from tiltyard.maintenance.optimize import OptimizeOptions
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.maintenance.sidecars import Covered, Kind
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 
 
 def test_small_fragments_become_one_with_the_same_rows(catalog: DirectoryNamespace) -> None:
@@ -47,8 +47,8 @@ def test_a_table_on_which_another_operation_has_not_ended_is_left_alone(
     scattered(catalog, "plants")
     home = catalog.context.catalog.find(("people",))
     version = catalog.open_table(["people"]).version
-    covered = Covered(home.id, home.location, version, version, "a transaction")
-    sidecar = catalog.services.recovery.sidecars.arm(Kind.COMPACTION, [covered])
+    covered = CoveredTable(home.id, home.location, version, version, "a transaction")
+    sidecar = catalog.services.recovery.sidecars.arm(OperationKind.COMPACTION, [covered])
     refused, done = catalog.maintenance.optimize_all_tables()
     assert "has not ended" in (refused.error or "")
     assert (done.table, done.committed) == ("plants", True)

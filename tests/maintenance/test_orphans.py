@@ -18,10 +18,8 @@ from tests.kit.stores import Fault
 from tests.maintenance.batch import Lake, stage
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
-from tiltyard.maintenance import needed
-from tiltyard.maintenance.orphan import Kind
-from tiltyard.maintenance.sidecars import Covered
-from tiltyard.maintenance.sidecars import Kind as Operation
+from tiltyard.maintenance.orphan_candidates import OrphanKind
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 
 MODES = {
     "directory": {"manifest_enabled": False},
@@ -30,6 +28,7 @@ MODES = {
     "managed": {"dir_listing_enabled": False},
 }
 MORE = PEOPLE.slice(0, 1)
+UUID = "00000000-0000-4000-8000-000000000000"
 LONG_AGO = time.time() - 30 * 86400
 
 
@@ -69,7 +68,7 @@ def age(*paths: Path) -> None:
             os.utime(each, (LONG_AGO, LONG_AGO))
 
 
-def found(catalog: DirectoryNamespace, **how: object) -> dict[str, Kind]:
+def found(catalog: DirectoryNamespace, **how: object) -> dict[str, OrphanKind]:
     every = list(catalog.health.find_orphans(**how))  # type: ignore[arg-type]
     assert len({each.path for each in every}) == len(every)
     return {each.path: each.kind for each in every}
@@ -82,20 +81,20 @@ def files(catalog: DirectoryNamespace) -> set[str]:
 
 
 PLANTED = {
-    "data/0000stray.lance": Kind.FILE,
-    "data/0000stray/1.blob": Kind.FILE,
-    "tree/dev/one/data/1111stray.lance": Kind.FILE,
-    "_deletions/7-7-7.arrow": Kind.FILE,
-    "_indices/00000000-0000-4000-8000-000000000000/page_data.lance": Kind.FILE,
-    "_transactions/9-00000000-0000-4000-8000-000000000000.txn": Kind.FILE,
-    "_versions/00000000000000000001.manifest-00000000-0000-4000-8000-000000000000": Kind.STAGED,
-    "data/.tmp_half": Kind.TEMPORARY,
-    "data/half.lance#1": Kind.TEMPORARY,
+    "data/0000stray.lance": OrphanKind.FILE,
+    "data/0000stray/1.blob": OrphanKind.FILE,
+    "tree/dev/one/data/1111stray.lance": OrphanKind.FILE,
+    "_deletions/7-7-7.arrow": OrphanKind.FILE,
+    f"_indices/{UUID}/page_data.lance": OrphanKind.FILE,
+    f"_transactions/9-{UUID}.txn": OrphanKind.FILE,
+    f"_versions/00000000000000000001.manifest-{UUID}": OrphanKind.STAGED,
+    "data/.tmp_half": OrphanKind.TEMPORARY,
+    "data/half.lance#1": OrphanKind.TEMPORARY,
 }
 FOREIGN = ("notes.txt", "data/readme", "_versions/latest_version_hint.json", "_stuff/thing")
 
 
-def plant(catalog: DirectoryNamespace) -> dict[str, Kind]:
+def plant(catalog: DirectoryNamespace) -> dict[str, OrphanKind]:
     home = _home(catalog)
     for each in (*PLANTED, *FOREIGN[:1], *FOREIGN[3:]):
         (home / each).parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +143,7 @@ def test_what_is_young_is_no_orphan_unless_asked_for(catalog: DirectoryNamespace
     stray = _home(catalog) / "data" / "stray.lance"
     stray.write_bytes(b"young")
     assert found(catalog) == {}
-    assert list(found(catalog, older_than=0).values()) == [Kind.FILE]
+    assert list(found(catalog, older_than=0).values()) == [OrphanKind.FILE]
     with pytest.raises(InvalidInputError, match="seven days"):
         catalog.health.remove_orphans(catalog.health.find_orphans(older_than="1h"), older_than="1h")
     assert stray.exists()
@@ -174,15 +173,16 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(
 def test_what_pylance_tells_of_all_versions_is_what_each_has(
     catalog: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = catalog.services.orphans._needed(catalog.context.catalog.find(("people",)), 0)
-    monkeypatch.setattr(needed, "_of_versions", _raise)
-    each = catalog.services.orphans._needed(catalog.context.catalog.find(("people",)), 0)
-    assert told == each
-    assert len(told.files) > 5
-    assert len(told.uuids) > 5
+    table = catalog.context.catalog.find(("people",))
+    together = catalog.services.orphans.referenced(table, 0)
+    monkeypatch.setattr(lance.LanceDataset, "tracked_files", _raise)
+    one_by_one = catalog.services.orphans.referenced(table, 0)
+    assert together == one_by_one
+    assert len(together.files) > 5
+    assert len(together.uuids) > 5
 
 
-def _raise(*_: object) -> Iterator[object]:
+def _raise(*_: object, **__: object) -> Iterator[object]:
     raise OSError("one can't be read")
 
 
@@ -196,8 +196,8 @@ def test_files_of_a_write_that_is_under_way_are_no_orphans(catalog: DirectoryNam
     age(Path(catalog.context.settings.root) / "__writes")
     home = _home(catalog).name
     assert found(catalog) == {
-        f"{home}/data/noted.lance": Kind.FILE,
-        f"__writes/{pending.token}/noted.lance": Kind.NOTE,
+        f"{home}/data/noted.lance": OrphanKind.FILE,
+        f"__writes/{pending.token}/noted.lance": OrphanKind.NOTE,
     }
 
 
@@ -206,7 +206,7 @@ def test_a_write_that_was_given_up_leaves_a_note_that_goes(catalog: DirectoryNam
     catalog.writes.sweep(pending, [], close=True)
     assert found(catalog) == {}
     age(Path(catalog.context.settings.root) / "__writes")
-    assert list(found(catalog).values()) == [Kind.NOTE]
+    assert list(found(catalog).values()) == [OrphanKind.NOTE]
     catalog.health.remove_orphans(catalog.health.find_orphans())
     assert not (Path(catalog.context.settings.root) / "__writes").exists()
 
@@ -224,8 +224,8 @@ def test_what_a_staged_manifest_needs_stays_while_it_is_young_or_covered(
     assert found(catalog) == {}
     age(home)
     assert set(found(catalog)) == new
-    covered = Covered(("people",), home.name, 7, 7, "uuid", staged.staged)
-    sidecar = catalog.services.recovery.sidecars.arm(Operation.BATCH, [covered])
+    covered = CoveredTable(("people",), home.name, 7, 7, "uuid", staged.staged)
+    sidecar = catalog.services.recovery.sidecars.arm(OperationKind.BATCH, [covered])
     assert found(catalog) == {}
     catalog.services.recovery.sidecars.done(sidecar)
 
@@ -288,13 +288,13 @@ def test_directories_without_a_row_are_found_by_what_they_are(
     (root / "elsewhere" / "readme").write_bytes(b"of a person")
     lance.write_dataset(PEOPLE, str(root / "0123abcd_shop$whole"))
     lance.write_dataset(PEOPLE, str(root / "plain.lance"))
-    assert found(rows) == {"0123abcd_shop$whole": Kind.TABLE, "plain.lance": Kind.TABLE}
+    assert found(rows) == {"0123abcd_shop$whole": OrphanKind.TABLE, "plain.lance": OrphanKind.TABLE}
     age(root)
     assert found(rows) == {
-        "0123abcd_shop$gone": Kind.RESERVATION,
-        "0123abcd_shop$half": Kind.DIRECTORY,
-        "0123abcd_shop$whole": Kind.TABLE,
-        "plain.lance": Kind.TABLE,
+        "0123abcd_shop$gone": OrphanKind.RESERVATION,
+        "0123abcd_shop$half": OrphanKind.DIRECTORY,
+        "0123abcd_shop$whole": OrphanKind.TABLE,
+        "plain.lance": OrphanKind.TABLE,
     }
     removed = rows.health.remove_orphans(rows.health.find_orphans())
     assert sorted(each.path for each in removed) == ["0123abcd_shop$gone", "0123abcd_shop$half"]
@@ -319,7 +319,7 @@ def test_a_directory_that_gets_its_row_during_the_scan_survives(
     (folder / "x.lance").write_bytes(b"x")
     age(folder.parent)
     scan = list(rows.health.find_orphans())
-    assert [each.kind for each in scan] == [Kind.DIRECTORY]
+    assert [each.kind for each in scan] == [OrphanKind.DIRECTORY]
     rows.context.manifest.publish(placed)  # type: ignore[union-attr]
     assert rows.health.remove_orphans(scan) == []
     assert (folder / "x.lance").exists()
@@ -328,7 +328,7 @@ def test_a_directory_that_gets_its_row_during_the_scan_survives(
 def test_a_table_without_a_name_is_adopted_into_the_trash(rows: DirectoryNamespace) -> None:
     location = deregister(rows, "shop", "users").location or ""
     directory = Path(location).name
-    assert found(rows, older_than=0) == {directory: Kind.TABLE}
+    assert found(rows, older_than=0) == {directory: OrphanKind.TABLE}
     assert rows.health.adopt_orphan(directory) == ("shop", "users")
     assert found(rows, older_than=0) == {}
     rows.undrop_table(["shop", "users"])
@@ -365,7 +365,7 @@ def test_what_is_left_of_purged_tables_goes(rows: DirectoryNamespace, tmp_path: 
     )
     age(tmp_path / "lake")
     assert (tmp_path / "lake" / "__branches" / f"{users}.json").exists()
-    assert list(found(rows).values()) == [Kind.BOUNDARY]
+    assert list(found(rows).values()) == [OrphanKind.BOUNDARY]
     rows.health.remove_orphans(rows.health.find_orphans())
     assert not left.exists()
 

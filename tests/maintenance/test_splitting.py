@@ -11,25 +11,24 @@ from tests.kit.catalogs import to_change
 from tests.maintenance.catalogs import fragments, ids, rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.maintenance.compaction import Parts, Written
-from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions, SplitCompaction
 
 # Two fragments of ten rows become one, so five of them are several parts.
 OPTIONS = OptimizeOptions(target_rows_per_fragment=20)
 
 
-def _steps(catalog: DirectoryNamespace) -> Splitter:
-    return Splitter(catalog.services.maintenance, OPTIONS)
+def _steps(catalog: DirectoryNamespace) -> SplitCompaction:
+    return SplitCompaction(catalog.services.maintenance, OPTIONS)
 
 
-def _executed(catalog: DirectoryNamespace, planned: Parts) -> list[Written]:
+def _executed(catalog: DirectoryNamespace, planned: PlannedCompaction) -> list[RewrittenPart]:
     """By others: what they get and what they answer was pickled."""
     given = [pickle.loads(pickle.dumps(each)) for each in planned.parts]
     return [pickle.loads(pickle.dumps(_steps(catalog).execute(each))) for each in given]
 
 
-def _planned(catalog: DirectoryNamespace) -> Parts:
+def _planned(catalog: DirectoryNamespace) -> PlannedCompaction:
     scattered(catalog, "people", 8)
     planned = _steps(catalog).plan(("people",))
     assert len(planned.parts) > 1
@@ -92,7 +91,7 @@ def test_a_crash_in_the_commit_is_ended_by_a_recovery(
         _steps(catalog).commit(planned, written)
 
     with pytest.raises(ConcurrentModificationError):
-        Splitter(catalog.services.maintenance).plan(("people",))
+        SplitCompaction(catalog.services.maintenance).plan(("people",))
     (ended,) = catalog.health.recover(older_than=0)
 
     assert ended.outcome == "rolled forward"

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tiltyard.console.background import Background
 from tiltyard.console.visit import Visit
-from tiltyard.maintenance.findings import Finding, Severity
+from tiltyard.maintenance.doctor import Finding, Severity
 from tiltyard.namespace import DirectoryNamespace
 
 FRESH = timedelta(minutes=5)

@@ -16,7 +16,7 @@ from tiltyard import formatting, names
 from tiltyard.console.runs import Column, Progress, Result
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
-from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -29,7 +29,7 @@ class Choices:
     """What somebody chose before a plan."""
 
     inside: NamespaceId = ()
-    keep: int = 10
+    keep_versions: int = 10
     older_than: str | None = None
 
 
@@ -135,7 +135,7 @@ def _optimize(catalog: DirectoryNamespace, tables: Sequence[TableId], note: Prog
 
 
 def _plan_cleanup(catalog: DirectoryNamespace, choices: Choices, note: Progress) -> Result:
-    policy = CleanupPolicy(choices.keep, choices.older_than)
+    policy = CleanupPolicy(choices.keep_versions, choices.older_than)
     found = catalog.maintenance.cleanup_all_tables(
         policy, choices.inside, dry_run=True, progress=_progress(note)
     )
@@ -276,7 +276,7 @@ JOBS = {
             "Deletes versions that nobody keeps, and the files that only they had. The latest, "
             "tagged ones and the bases of branches stay.",
             _plan_cleanup,
-            asks=("keep", "older_than"),
+            asks=("keep_versions", "older_than"),
         ),
         Job(
             "purge",

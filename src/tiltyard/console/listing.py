@@ -11,7 +11,7 @@ from tiltyard import names
 from tiltyard.console.background import Background
 from tiltyard.console.figures import Figures
 from tiltyard.console.visit import Visit
-from tiltyard.maintenance import fleet
+from tiltyard.maintenance import concurrent
 from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -56,7 +56,7 @@ def _below(
     namespaces."""
     below = [] if wanted else _namespaces(catalog, inside)
     every = catalog.list_all_tables(api.ListTablesRequest(id=[])).tables
-    tables = fleet.tables_of(every, inside)
+    tables = concurrent.tables_of(every, inside)
     return below, [each for each in tables if wanted.lower() in names.dotted(each).lower()]
 
 

@@ -85,7 +85,7 @@ def _note(visit: Visit, run: Run) -> None:
 def _choices(visit: Visit, chosen: Job) -> Choices:
     inside: NamespaceId = names.parse_namespace_id(names.parse_dotted(visit.said("in")))
     visit.principal.require_sight(inside if chosen.by_namespace else ())
-    keep = visit.said("keep") or "10"
+    keep = visit.said("keep_versions") or "10"
     if not (keep.isascii() and keep.isdigit() and len(keep) < 10):
         raise InvalidInputError(f"{keep!r} is not a number of versions")
     return Choices(inside, int(keep), visit.said("older_than") or None)

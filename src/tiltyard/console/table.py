@@ -15,7 +15,7 @@ from tiltyard import formatting
 from tiltyard.console import charts
 from tiltyard.console.visit import Visit
 from tiltyard.errors import TiltyardError
-from tiltyard.maintenance.checkup import MANY_VERSIONS
+from tiltyard.maintenance.doctor import MANY_VERSIONS
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.tables.describe import Version
 

@@ -1,9 +1,9 @@
 """The catalog's own list of the branches of a table, and Lance's branches that are not on it.
 
 A branch is put on the list before Lance makes it, and marked as going before Lance removes it. So a
-branch that Lance has and the list has not, or has as going, is what a crash left of a removal, and
-may go. Where no list is, or it can't be understood, nothing does. The list is an object of its own,
-by the table's location: it works in every mode, and follows the table whatever its name.
+branch that Lance has and the list has not, or has as going, is the rest of an interrupted removal,
+and may be removed. Without a list, or with one that is not understood, nothing is removed. The list
+is an object named by the table's location: it works in every mode, and stays with a renamed table.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import lance
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES
-from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError, translate
-from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, read_back
+from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, read_back
 
 FORMAT = 1
 MAIN = "main"
-TRIES = 20
+# How often a change is made anew because another process changed the list first.
+SWAPS = 20
 
 
-class Standing(StrEnum):
+class BranchState(StrEnum):
     """What the list says of a branch."""
 
     LIVE = "live"
@@ -45,41 +46,46 @@ class RemovedBranch:
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
-    standing: Mapping[str, Standing]
+class _BranchList:
+    """The list of one table as it was read; without a blob there is none."""
+
+    states: Mapping[str, BranchState]
     blob: Blob | None
+
+    def with_branch(
+        self, name: str, state: BranchState, existing: set[str]
+    ) -> dict[str, BranchState]:
+        """The first list of a table also takes in what Lance has already."""
+        first = existing if self.blob is None else ()
+        return {**dict.fromkeys(first, BranchState.LIVE), **self.states, name: state}
 
 
 class Branches:
     """The lists of branches of one catalog."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: CatalogContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
 
-    def known(self, table: Table) -> Mapping[str, Standing] | None:
-        """What the list says, None if there is none. One request."""
-        found = self._read(table)
-        return None if found.blob is None else found.standing
+    def states(self, table: Table) -> Mapping[str, BranchState] | None:
+        """What the list of a table says, None if there is none. One request."""
+        present = self._read(table)
+        return None if present.blob is None else present.states
 
     def create(
         self, table: Table, name: str, dataset: lance.LanceDataset, make: Callable[[], None]
     ) -> None:
-        """Put a branch on the list, then let Lance make it; if that fails it is taken off again.
-
-        The first list of a table takes in what Lance has already.
-        """
+        """Put a branch on the list, then let Lance make it; if that fails it is taken off again."""
         existing = set(dataset.branches.list())
         is_new = name not in existing
 
-        def listed(present: _List) -> dict[str, Standing]:
-            if present.standing.get(name) is Standing.GOING:
+        def listed(present: _BranchList) -> dict[str, BranchState]:
+            if present.states.get(name) is BranchState.GOING:
                 raise ConcurrentModificationError(
                     f"branch '{name}' of table {names.display(table.id)} is being removed",
                     hint="health.reconcile_branches finishes that",
                 )
-            before = existing if present.blob is None else ()
-            return {**dict.fromkeys(before, Standing.LIVE), **present.standing, name: Standing.LIVE}
+            return present.with_branch(name, BranchState.LIVE, existing)
 
         self._change(table, listed)
         try:
@@ -94,44 +100,35 @@ class Branches:
     ) -> None:
         """Mark a branch as going, let Lance remove it, and take it off the list.
 
-        Once it is marked, a crash leaves what `reconcile` finishes. If Lance refuses, it is live
+        Once it is marked, `reconcile` finishes what a crash leaves. If Lance refuses, it is live
         again.
         """
         existing = set(dataset.branches.list())
-        if name not in existing:  # for Lance to say
-            remove()
-
-        def going(present: _List) -> dict[str, Standing]:
-            before = existing if present.blob is None else ()
-            return {
-                **dict.fromkeys(before, Standing.LIVE),
-                **present.standing,
-                name: Standing.GOING,
-            }
-
-        self._change(table, going)
+        if name not in existing:
+            remove()  # raises Lance's error
+        self._change(table, lambda present: present.with_branch(name, BranchState.GOING, existing))
         try:
             remove()
         except Exception:
             if name in dataset.branches.list():
-                live = {name: Standing.LIVE}
-                self._change(table, lambda present: {**present.standing, **live})
+                live = {name: BranchState.LIVE}
+                self._change(table, lambda present: {**present.states, **live})
             raise
         self._forget(table, name)
 
     def orphans(self, table: Table, dataset: lance.LanceDataset) -> list[str]:
         """Lance's branches that the list does not know, or knows as going. None without a list.
 
-        Lance is asked first: what it has then was on the list before.
+        Lance is asked first: every branch that it has then was put on the list before.
         """
         existing = dataset.branches.list()
-        known = self.known(table)
-        if known is None:
+        states = self.states(table)
+        if states is None:
             return []
         return sorted(
             name
             for name in existing
-            if name != MAIN and known.get(name, Standing.GOING) is Standing.GOING
+            if name != MAIN and states.get(name, BranchState.GOING) is BranchState.GOING
         )
 
     def reconcile(
@@ -139,28 +136,28 @@ class Branches:
     ) -> list[RemovedBranch]:
         """Remove Lance's branches that the list does not know. Safe to repeat, and never `main`.
 
-        One that a tag or another branch refers to stays. InvalidTableStateError if the list can't
-        be understood: then nothing is removed.
+        One that a tag or another branch refers to stays. InvalidTableStateError if the list is not
+        understood: then nothing is removed.
         """
-        found = self.orphans(table, dataset)
+        orphans = self.orphans(table, dataset)
         if not dry_run:
-            for name in set(self.known(table) or ()) - set(dataset.branches.list()):
-                self._forget(table, name, only_if=Standing.GOING)
-        return [self._removed(table, dataset, name, dry_run=dry_run) for name in found]
+            for name in set(self.states(table) or ()) - set(dataset.branches.list()):
+                self._forget(table, name, only_if=BranchState.GOING)
+        return [self._remove(table, dataset, name, dry_run=dry_run) for name in orphans]
 
     def finish_removals(self, table: Table, dataset: lance.LanceDataset) -> list[RemovedBranch]:
-        """Remove branches that the list has as going: what a crash left of a removal.
+        """Remove branches that the list has as going: the rest of interrupted removals.
 
-        Those that it does not know somebody has made past the catalog, and they stay.
+        Those that it does not know were made past the catalog, and stay.
         """
-        known = self.known(table) or {}
-        going = [name for name, how in sorted(known.items()) if how is Standing.GOING]
+        states = self.states(table) or {}
+        going = [name for name, state in sorted(states.items()) if state is BranchState.GOING]
         existing = dataset.branches.list() if going else ()
         return [
-            self._removed(table, dataset, name, dry_run=False) for name in going if name in existing
+            self._remove(table, dataset, name, dry_run=False) for name in going if name in existing
         ]
 
-    def _removed(
+    def _remove(
         self, table: Table, dataset: lance.LanceDataset, name: str, *, dry_run: bool
     ) -> RemovedBranch:
         user = _user_of(dataset, name)
@@ -169,10 +166,10 @@ class Branches:
         if dry_run:
             return RemovedBranch(name, removed=False)
 
-        def going(present: _List) -> dict[str, Standing]:
-            if present.blob is None or present.standing.get(name) is Standing.LIVE:
+        def going(present: _BranchList) -> dict[str, BranchState]:
+            if present.blob is None or present.states.get(name) is BranchState.LIVE:
                 raise ConcurrentModificationError(f"branch '{name}' was created meanwhile")
-            return {**present.standing, name: Standing.GOING}
+            return {**present.states, name: BranchState.GOING}
 
         try:
             self._change(table, going)
@@ -188,26 +185,29 @@ class Branches:
 
     # -- the list
 
-    def _forget(self, table: Table, name: str, only_if: Standing | None = None) -> None:
-        def without(present: _List) -> dict[str, Standing]:
-            if only_if is not None and present.standing.get(name) is not only_if:
-                return dict(present.standing)
-            return {each: how for each, how in present.standing.items() if each != name}
+    def _forget(self, table: Table, name: str, only_if: BranchState | None = None) -> None:
+        def without(present: _BranchList) -> dict[str, BranchState]:
+            states = dict(present.states)
+            if only_if is None or states.get(name) is only_if:
+                states.pop(name, None)
+            return states
 
         self._change(table, without)
 
-    def _change(self, table: Table, following: Callable[[_List], dict[str, Standing]]) -> None:
-        """One compare-and-swap; nothing is written if nothing changes."""
+    def _change(
+        self, table: Table, change: Callable[[_BranchList], dict[str, BranchState]]
+    ) -> None:
+        """Replace the list by one compare-and-swap; nothing is written if nothing changes."""
         self._store.require_conditions()
-        for _ in range(TRIES):
+        for _ in range(SWAPS):
             present = self._read(table)
-            wanted = following(present)
-            if present.blob is not None and wanted == present.standing:
+            states = change(present)
+            if present.blob is not None and states == present.states:
                 return
             body = {
                 "format": FORMAT,
                 "nonce": self._clock.token(12),
-                "branches": {name: how.value for name, how in sorted(wanted.items())},
+                "branches": {name: state.value for name, state in sorted(states.items())},
             }
             try:
                 self._put(table, present.blob, json.dumps(body, ensure_ascii=False).encode())
@@ -215,42 +215,43 @@ class Branches:
                 continue
             return
         raise ConcurrentModificationError(
-            f"others changed the branches of table {names.display(table.id)} first, {TRIES} times"
+            f"others changed the branches of table {names.display(table.id)} first, {SWAPS} times"
         )
 
     def _put(self, table: Table, present: Blob | None, body: bytes) -> None:
         if present is None:
-            read_back.put_new(self._store, key_of(table.location), body)
+            read_back.put_new(self._store, _key_of(table.location), body)
         else:
-            read_back.replace(self._store, key_of(table.location), body, present.tag)
+            read_back.replace(self._store, _key_of(table.location), body, present.tag)
 
-    def _read(self, table: Table) -> _List:
-        key = key_of(table.location)
+    def _read(self, table: Table) -> _BranchList:
+        key = _key_of(table.location)
         try:
             blob = self._store.get(key)
         except NotThere:
-            return _List({}, None)
+            return _BranchList({}, None)
         try:
             body: dict[str, Any] = json.loads(blob.body)
             if body["format"] != FORMAT:
                 raise ValueError(f"format {body['format']}")
-            return _List({name: Standing(how) for name, how in body["branches"].items()}, blob)
+            states = {name: BranchState(state) for name, state in body["branches"].items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidTableStateError(
                 f"{key} is not one that this version of tiltyard understands: {error}",
                 hint="upgrade tiltyard; the file was left as it is",
             ) from error
+        return _BranchList(states, blob)
 
 
-def key_of(location: str) -> str:
+def _key_of(location: str) -> str:
     return f"{names.BRANCH_LISTS}/{location}.json"
 
 
 def _user_of(dataset: lance.LanceDataset, name: str) -> str | None:
-    for each, of in dataset.branches.list().items():
-        if of["parent_branch"] == name:
-            return f"branch '{each}'"
-    for tag, about in dataset.tags.list().items():
-        if about["branch"] == name:
+    for branch, details in dataset.branches.list().items():
+        if details["parent_branch"] == name:
+            return f"branch '{branch}'"
+    for tag, target in dataset.tags.list().items():
+        if target["branch"] == name:
             return f"tag '{tag}'"
     return None

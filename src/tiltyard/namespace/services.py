@@ -18,19 +18,17 @@ from tiltyard.lifecycle.recreation import PATIENCE_MS, Recreation
 from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.adoption import Adoption
-from tiltyard.maintenance.batches import Batches
+from tiltyard.maintenance.batch_commits import BatchCommits
 from tiltyard.maintenance.branches import Branches
-from tiltyard.maintenance.checkup import Checkup
+from tiltyard.maintenance.catalog_orphans import Adoption
+from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
 from tiltyard.maintenance.drift import Drifts, TolerantVersions
-from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.inventory import Inventory
-from tiltyard.maintenance.leftovers import LeftOvers
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.namespace.access import CommitClients, TableAccess
-from tiltyard.store import Retry
 from tiltyard.tables.files import LanceFiles
 from tiltyard.versions.room import TableVersions
 
@@ -60,7 +58,6 @@ class Services:
         self._manifest = context.manifest if context.settings.manifest_enabled else None
         self._wire_versions()
         self._wire_lifecycle()
-        self._wire_recovery()
         self._wire_maintenance()
 
     def make_files(self) -> Files:
@@ -86,7 +83,7 @@ class Services:
         self.drifts = None if manifest is None else Drifts(store, clock, context.lance, manifest)
         self.tolerant_versions = TolerantVersions(self.versions, catalog, self.drifts)
         self.clients = CommitClients(context, self.tolerant_versions)
-        self.branches = Branches(store, clock)
+        self.branches = Branches(context)
 
     def _wire_lifecycle(self) -> None:
         """How tables are created, dropped, restored, renamed and purged."""
@@ -129,64 +126,27 @@ class Services:
             self.context.settings.actor,
         )
 
-    def _wire_recovery(self) -> None:
-        """Operations of several steps, and what ends those that a crash cut off."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        self.recovery = Recovery(
-            store,
-            clock,
-            catalog,
-            manifest,
-            self.versions,
-            self.clients.of,
-            context.settings.actor,
-        )
-        self.batches = Batches(store, catalog, self.versions, self.recovery)
-        self.left_overs = LeftOvers(
-            store, clock, context.directory, manifest, self.recreation, self.moves, self.registrar
-        )
-        self.access = TableAccess(context, self.versions, self.clients, self.recovery)
-
     def _wire_maintenance(self) -> None:
-        """What keeps a catalog in order."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        sidecars = self.recovery.sidecars
-        self.maintenance = Ground(
-            store,
-            context.lance,
-            catalog,
+        """What ends operations that a crash interrupted, and maintains tables and the catalog."""
+        context = self.context
+        self.recovery = Recovery(context, self.versions, self.clients.of)
+        self.access = TableAccess(context, self.versions, self.clients, self.recovery)
+        self.maintenance = MaintenanceContext(
+            context,
             self.versions,
-            context.settings,
-            clock,
-            Retry(attempts=10),
             self.recovery,
             self.branches,
             self.clients.of,
+            self.access.open,
         )
-        self.orphans = Orphans(
-            store,
-            clock,
-            context.lance,
-            catalog,
-            manifest,
-            sidecars,
-            lists_directories=context.settings.dir_listing_enabled,
+        self.batches = BatchCommits(self.maintenance)
+        self.unfinished = UnfinishedOperations(
+            context,
+            self.recreation,
+            self.moves_type(context.store, context.clock, context.manifest),
+            self.registrar,
         )
-        self.adoption = Adoption(store, clock, self.markers, manifest)
-        self.inventory = Inventory(store, context.lance, catalog, self.orphans, self.access.open)
-        checkup = Checkup(store, self.versions, self.drifts, self.branches, self.access.open)
-        self.doctor = Doctor(
-            store,
-            clock,
-            catalog,
-            context.directory,
-            manifest,
-            None if manifest is None else manifest.table,
-            self.lifecycle.bin,
-            sidecars,
-            self.left_overs,
-            self.orphans.beside,
-            checkup,
-        )
+        self.orphans = Orphans(self.maintenance)
+        self.adoption = Adoption(context, self.markers)
+        self.inventory = Inventory(self.maintenance, self.orphans)
+        self.doctor = Doctor(self.maintenance, self.lifecycle.bin, self.unfinished, self.drifts)

@@ -22,7 +22,7 @@ from tiltyard.access import Role
 from tiltyard.errors import InvalidInputError
 from tiltyard.lifecycle.purge import PurgePlan, Receipt
 from tiltyard.lifecycle.trash import Trashed
-from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import Event
 from tiltyard.rest.operation import Asked, Body, Call, Desk, Operation

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import Outcome
-from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout

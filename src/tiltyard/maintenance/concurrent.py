@@ -1,6 +1,6 @@
 """One unit of work for each of many tables, a bounded number of them at a time.
 
-A table that fails has a row that says why, and the others go on.
+A table that fails has a row with its error, and the others go on.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ DEFAULT = 8
 MOST = 256
 
 
-class Row(Protocol):
-    """What became of one table."""
+class TableRow(Protocol):
+    """The result of a unit of work on one table."""
 
     @property
     def table(self) -> str:
-        """Its id, as it can be typed."""
+        """The table's id, as it can be typed."""
 
     @property
     def error(self) -> str | None:
-        """Why nothing more was done, if something went wrong."""
+        """Why the unit failed, if it did."""
 
 
-R = TypeVar("R", bound=Row)
-Progress = Callable[[R, int, int], None]
+R = TypeVar("R", bound=TableRow)
+
+# How many are done, of how many.
+Progress = Callable[[int, int], None]
+# The row of the table that was done last, how many are done, of how many.
+RowProgress = Callable[[R, int, int], None]
 
 
 def concurrency() -> int:
@@ -54,23 +58,25 @@ def concurrency() -> int:
 
 def tables_of(object_ids: Sequence[str], namespace: NamespaceId | None) -> list[TableId]:
     """Ids of tables, those in a namespace and below it if one is given; in their order."""
-    every = [names.split_object_id(each) for each in object_ids]
-    inside = namespace or ()
-    return [each for each in every if each[: len(inside)] == inside and len(each) > len(inside)]
+    tables = [names.split_object_id(object_id) for object_id in object_ids]
+    prefix = namespace or ()
+    return [
+        table for table in tables if table[: len(prefix)] == prefix and len(table) > len(prefix)
+    ]
 
 
 def run(
     tables: Sequence[TableId],
     work: Callable[[TableId], R],
     failed: Callable[[TableId, str], R],
-    progress: Progress[R] | None = None,
+    progress: RowProgress[R] | None = None,
     secrets: Sequence[str] = (),
 ) -> list[R]:
-    """The rows of all tables, in their order, whichever was done first."""
+    """The rows of all tables, in the order of `tables`. `failed` makes the row of an error."""
     if not tables:
         return []
 
-    def guarded(table: TableId) -> R:
+    def row_of(table: TableId) -> R:
         try:
             return work(table)
         except (TiltyardError, Outcome, OSError, ValueError, RuntimeError) as error:
@@ -80,13 +86,13 @@ def run(
 
     rows: dict[TableId, R] = {}
     with ThreadPoolExecutor(min(concurrency(), len(tables))) as pool:
-        waiting = {pool.submit(guarded, table): table for table in tables}
+        pending = {pool.submit(row_of, table): table for table in tables}
         try:
-            for done in as_completed(waiting):
-                row = rows[waiting[done]] = done.result()
+            for done in as_completed(pending):
+                row = rows[pending[done]] = done.result()
                 if progress is not None:
                     progress(row, len(rows), len(tables))
-        except BaseException:  # Ctrl-C: what was begun is ended, and nothing else begins
+        except BaseException:  # Ctrl-C: units that run are finished, and no other is started
             pool.shutdown(cancel_futures=True)
             raise
     return [rows[table] for table in tables]
