@@ -93,7 +93,7 @@ def test_a_first_batch_is_the_same_when_it_is_replayed(table: Table) -> None:
     assert stream.ids() == [4]
 
     first = table.stream(starting_version="latest")
-    first._reader.initialOffset()
+    first.reader.initialOffset()
     table.append(5)
     assert first.plan()
     table.append(6)
@@ -190,16 +190,16 @@ def test_changes_come_with_their_kinds_if_they_are_wanted(table: Table) -> None:
     table.open().delete("id = 1")
     lance.write_dataset(numbers(9), table.open(), mode="overwrite")
 
-    found = sorted(
+    changes = sorted(
         (row["_commit_version"], row["_change_type"], row["id"]) for row in stream.rows()
     )
 
-    assert found == [
+    assert changes == [
         (2, "insert", 4),
         (3, "insert", 40),
         (3, "update_postimage", 2),
         (4, "delete", 1),
-        *((5, "delete", each) for each in (2, 3, 4, 40)),
+        *((5, "delete", number) for number in (2, 3, 4, 40)),
         (5, "insert", 9),
     ]
 
@@ -222,8 +222,8 @@ def test_updates_without_stable_row_ids_are_not_guessed(tmp_path: Path) -> None:
 
 def test_a_batch_takes_no_more_versions_than_allowed(table: Table) -> None:
     stream = table.stream(starting_version="latest", max_versions_per_batch=2)
-    for each in range(4, 9):
-        table.append(each)
+    for number in range(4, 9):
+        table.append(number)
 
     assert [[row["id"] for row in batch] for batch in stream.batches()] == [[4, 5], [6, 7], [8]]
 
@@ -265,7 +265,7 @@ def test_spark_may_ask_for_everything_whatever_the_limits(table: Table) -> None:
 def test_a_query_that_is_to_end_stops_at_what_was_there_when_it_began(table: Table) -> None:
     table.append(4)
     stream = table.stream(starting_version=1, max_versions_per_batch=1)
-    stream.available_now()
+    stream.reader.prepareForTriggerAvailableNow()
     table.append(5)
 
     assert stream.ids() == [1, 2, 3, 4]
@@ -274,15 +274,12 @@ def test_a_query_that_is_to_end_stops_at_what_was_there_when_it_began(table: Tab
 
 
 def test_many_rows_are_shared_among_tasks(table: Table) -> None:
-    for each in range(10, 15):
-        table.append(each)
+    for number in range(10, 15):
+        table.append(number)
     stream = table.stream(starting_version=2, num_partitions=3)
 
     assert stream.plan()
-    start = stream._reader.initialOffset()
-    shares = stream._reader.partitions(start, stream._planned or {})
-
-    assert 1 < len(shares) <= 3
+    assert 1 < len(stream.partitions()) <= 3
     assert stream.ids() == [10, 11, 12, 13, 14]
 
 
@@ -338,7 +335,7 @@ def test_a_checkpoint_of_another_source_is_told(table: Table) -> None:
     stream = table.stream()
 
     with pytest.raises(InvalidInputError, match="another source"):
-        stream._reader.partitions({"v": 1}, {"v": 2})
+        stream.reader.partitions({"v": 1}, {"v": 2})
 
 
 def test_an_empty_table_has_a_stream_without_rows(tmp_path: Path) -> None:

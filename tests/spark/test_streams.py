@@ -1,7 +1,7 @@
 """Streams by Spark itself: from a table into a table, restarted, aggregated, and on a cluster.
 
-What a source and a sink do in every detail is tested without Spark, in its words: see
-test_streaming_source.py and test_streaming_sink.py.
+What a source and a sink do in every detail is tested without Spark: see test_stream_source.py and
+test_stream_sink.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pump(rows: DataFrame, lake: Lake, into: str, checkpoint: Path, mode: str = "
     writer = writer.options(root=lake.root, checkpointLocation=str(checkpoint))
     query = writer.trigger(availableNow=True).start(into)
     query.awaitTermination()
-    return sum(each["numInputRows"] > 0 for each in query.recentProgress)
+    return sum(progress["numInputRows"] > 0 for progress in query.recentProgress)
 
 
 def ids(lake: Lake, name: str) -> list[int]:
@@ -42,8 +42,8 @@ def test_a_table_is_streamed_into_another_and_goes_on_from_its_checkpoint(
     pump(stream(lake, "a.source"), lake, "a.sink", checkpoint)
     assert ids(lake, "a.sink") == [1, 2, 3]
 
-    for each in (4, 5, 6):
-        lake.append("a.source", numbers(each))
+    for number in (4, 5, 6):
+        lake.append("a.source", numbers(number))
     batches = pump(stream(lake, "a.source", max_versions_per_batch=2), lake, "a.sink", checkpoint)
 
     assert batches == 2
@@ -61,10 +61,8 @@ def test_an_aggregate_of_changes_is_replaced_by_each_batch(lake: Lake, tmp_path:
     counts = rows.groupBy("_change_type").count()
     pump(counts, lake, "counts", tmp_path / "checkpoint", "complete")
 
-    found = {
-        row["_change_type"]: row["count"] for row in lake.open("counts").to_table().to_pylist()
-    }
-    assert found == {"insert": 4, "delete": 2}
+    stored = lake.open("counts").to_table().to_pylist()
+    assert {row["_change_type"]: row["count"] for row in stored} == {"insert": 4, "delete": 2}
     assert lake.open("counts").version == 3
 
 

@@ -10,10 +10,9 @@ from pyspark.sql.types import StructType
 
 from tests.spark.lake import Lake
 from tiltyard.errors import InvalidInputError, NamespaceNotFoundError, TiltyardError
-from tiltyard.spark import Attached, attach
-from tiltyard.spark.options import Options
+from tiltyard.spark import AttachedView, attach
+from tiltyard.spark.options import ReadOptions
 from tiltyard.spark.scan import Scan
-from tiltyard.spark.target import Target
 
 
 def test_every_table_gets_a_view(lake: Lake) -> None:
@@ -24,9 +23,9 @@ def test_every_table_gets_a_view(lake: Lake) -> None:
     attached = attach(lake.spark, lake.root, prefix="all_")
 
     assert attached == [
-        Attached("people", "all_people", 1),
-        Attached("prod.eu.odd `name`", "all_prod_eu_odd `name`", 1),
-        Attached("prod.orders", "all_prod_orders", 1),
+        AttachedView("people", "all_people", 1),
+        AttachedView("prod.eu.odd `name`", "all_prod_eu_odd `name`", 1),
+        AttachedView("prod.orders", "all_prod_orders", 1),
     ]
     joined = "SELECT p.id, o.id FROM all_people p JOIN all_prod_orders o ON p.id = o.person"
     assert [tuple(row) for row in lake.spark.sql(joined).collect()] == [(2, 10)]
@@ -39,7 +38,7 @@ def test_one_namespace_can_be_attached(lake: Lake) -> None:
 
     attached = attach(lake.spark, lake.root, namespace="prod", prefix="p_")
 
-    assert [each.view for each in attached] == ["p_orders"]
+    assert [view.view for view in attached] == ["p_orders"]
     with pytest.raises(NamespaceNotFoundError):
         attach(lake.spark, lake.root, namespace="nowhere")
 
@@ -60,7 +59,7 @@ def test_what_can_not_be_shown_is_told_and_the_rest_is_shown(lake: Lake) -> None
     lake.put("wide", pa.table({"wide": pa.array([None], pa.decimal256(60, 2))}))
     lake.catalog.declare_table(api.DeclareTableRequest(id=["promised"]))
 
-    attached = {each.table: each for each in attach(lake.spark, lake.root, prefix="t_")}
+    attached = {view.table: view for view in attach(lake.spark, lake.root, prefix="t_")}
 
     assert attached["people"].version == 1
     assert "'wide'" in str(attached["wide"].reason)
@@ -129,10 +128,10 @@ def test_a_query_takes_options_for_a_table_that_has_only_a_schema(lake: Lake) ->
 def test_another_schema_than_the_tables_is_refused(lake: Lake, columns: str) -> None:
     lake.put("people", {"id": [1]})
     schema = StructType.fromDDL(columns)
-    options = Options({"root": lake.root, "table": "people", "version": "1"})
+    options = ReadOptions.parse({"root": lake.root, "table": "people", "version": "1"})
 
     with pytest.raises(TiltyardError, match=schema.names[0]):
-        Scan.as_given(schema, Target.parse(options), options)
+        Scan.with_schema(schema, options)
 
 
 @pytest.mark.parametrize("options", [{"columns": "id"}, {"version": "1"}], ids=str)
@@ -141,7 +140,7 @@ def test_a_view_of_a_part_can_not_be_written(lake: Lake, options: dict[str, str]
     _define(lake, "part", table="people", **options)
     values = "(2)" if "columns" in options else "(2, 'b')"
 
-    with pytest.raises(PySparkException, match=next(iter(options))):
+    with pytest.raises(PySparkException, match=f"through the option '{next(iter(options))}'"):
         lake.spark.sql(f"INSERT INTO part VALUES {values}")
     assert lake.open("people").count_rows() == 1
 
@@ -177,8 +176,8 @@ def test_the_catalog_is_read_by_table_functions(lake: Lake) -> None:
     (dropped,) = lake.catalog.list_trash()
     assert (trash.id, trash.reason, trash.held) == ("gone", "no longer needed", False)
     assert trash.dropped_at.timestamp() == dropped.dropped_at.timestamp()
-    found = [(row.version, row.rows, row.fragments) for row in versions.collect()]
-    assert found == [(1, 2, 1), (2, 3, 2)]
+    listed = [(row.version, row.rows, row.fragments) for row in versions.collect()]
+    assert listed == [(1, 2, 1), (2, 3, 2)]
 
 
 def test_a_table_function_tells_what_is_not_there(lake: Lake) -> None:

@@ -1,8 +1,8 @@
 """Rows that are on the driver already, as a DataFrame.
 
 Spark puts rows that it is given into its plan, each an object that the optimizer looks at and Java
-serializes. A few go that way. More go as the Arrow batches that they are, of which Spark knows no
-size, so it is told: a join is then planned no otherwise.
+serializes. A few go that way. More go as Arrow batches, whose size Spark does not know; it is set
+here, so that a join is planned as it would be otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tiltyard.spark.jvm import Java, jvm_of, kind_of
+from tiltyard.spark.catalyst.jvm import (
+    JavaObject,
+    analyzed_plan,
+    dataframe,
+    java_session,
+    jvm_of,
+    node_type,
+)
 
 # From here on batches are faster, measured with four columns.
 MOST_IN_PLAN = 10_000
@@ -24,23 +31,23 @@ _NONE = "0"
 _NUMBER_BYTES = 8
 
 
-def handed(spark: SparkSession, rows: pa.Table, schema: StructType, row_bytes: int) -> DataFrame:
-    """A DataFrame of these rows, of which Spark takes each to be of so many bytes."""
+def local_frame(
+    spark: SparkSession, rows: pa.Table, schema: StructType, row_bytes: int
+) -> DataFrame:
+    """A DataFrame of these rows, whose size Spark estimates as `row_bytes` for each."""
     if rows.num_rows <= MOST_IN_PLAN:
         return spark.createDataFrame(rows, schema)
     with _as_batches(spark):
         frame = spark.createDataFrame(rows, schema)
-    plan = frame._jdf.queryExecution().analyzed()
-    if kind_of(plan) != "LogicalRDD":
+    plan = analyzed_plan(frame)
+    if node_type(plan) != "LogicalRDD":
         return frame
-    sized = _sized(spark, plan, rows.num_rows * row_bytes)
-    dataset = jvm_of(spark).sql("classic.Dataset")
-    return DataFrame(dataset.ofRows(spark._jsparkSession, sized), spark)
+    return dataframe(spark, _with_size(spark, plan, rows.num_rows * row_bytes))
 
 
 @contextmanager
 def _as_batches(spark: SparkSession) -> Iterator[None]:
-    """Whoever comes while another is at it leaves the setting to that one."""
+    """Keep rows out of plans. A second caller at the same time leaves the setting to the first."""
     before = spark.conf.get(_LARGEST_PLANNED)
     if before is None or before == _NONE:
         yield
@@ -52,7 +59,7 @@ def _as_batches(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(_LARGEST_PLANNED, before)
 
 
-def _sized(spark: SparkSession, plan: Java, size: int) -> Java:
+def _with_size(spark: SparkSession, plan: JavaObject, size: int) -> JavaObject:
     jvm = jvm_of(spark)
     return plan.copy(
         plan.output(),
@@ -61,15 +68,15 @@ def _sized(spark: SparkSession, plan: Java, size: int) -> Java:
         plan.outputOrdering(),
         plan.isStreaming(),
         plan.stream(),
-        spark._jsparkSession,
+        java_session(spark),
         jvm("scala.Some")(_statistics(spark, size)),
         jvm("scala.Option").empty(),
         False,
     )
 
 
-def _statistics(spark: SparkSession, size: int) -> Java:
-    """That something has so many bytes. A large number of Scala's becomes one of Python's on its
-    way, and none again, so these are the statistics of what Spark knows to be as large."""
-    numbers = spark._jsparkSession.range(-(-size // _NUMBER_BYTES)).where("id IS NOT NULL")
+def _statistics(spark: SparkSession, size: int) -> JavaObject:
+    """The statistics of a plan of so many bytes. py4j turns a BigInt of Scala into Python's and
+    not back, so they are taken from a range of numbers that is as large."""
+    numbers = java_session(spark).range(-(-size // _NUMBER_BYTES)).where("id IS NOT NULL")
     return numbers.queryExecution().analyzed().stats()

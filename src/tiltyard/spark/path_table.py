@@ -1,7 +1,7 @@
-"""Writing a Lance directory that belongs to no catalog: by Lance's own commit, and nothing else.
+"""Writing a Lance directory that belongs to no catalog, by Lance's own commit.
 
-Such a write is not fenced: nobody notices that the directory was dropped or purged meanwhile. Its
-commit is strict all the same, and an overwrite never wins over a newer append.
+Such a write is not fenced: it does not notice that the directory was dropped or purged meanwhile.
+Its commit is strict all the same, and an overwrite never wins over a newer append.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tiltyard.tables.fragments import Written
 
 
 @dataclass(frozen=True, slots=True)
-class PlainWrite:
-    """A write to a path that has begun. Crosses to executors, like a `PendingWrite`."""
+class PendingPathWrite:
+    """A write to a path that has begun. It is sent to executors, as a `PendingWrite` is."""
 
     uri: str
     mode: WriteMode
@@ -49,31 +49,31 @@ class PlainWrite:
         return self.mode is WriteMode.EXIST_OK and self.read_version > 0
 
 
-class Directory:
-    """One Lance directory, with the three steps of a write that a namespace has too."""
+class PathTable:
+    """One Lance directory, with the three steps of a write that a catalog has too."""
 
     def __init__(self, path: str, storage: Mapping[str, str]) -> None:
-        above, _, name = path.rstrip("/").rpartition("/")
+        parent, _, name = path.rstrip("/").rpartition("/")
         self._uri = path
         self._location = unquote(name) if "://" in path else name
-        given = {f"{STORAGE_PREFIX}{key}": value for key, value in storage.items()}
-        self._settings = Settings.from_properties({"root": above or "/", **given})
+        properties = {f"{STORAGE_PREFIX}{key}": value for key, value in storage.items()}
+        self._settings = Settings.from_properties({"root": parent or "/", **properties})
         self._store = open_store(self._settings)
         self._lance = Lance(self._settings)
         self._files = LanceFiles(self._lance, self._store)
 
-    def begin(self, mode: WriteMode) -> PlainWrite:
+    def begin(self, mode: WriteMode) -> PendingPathWrite:
         newest = version_files.latest(self._store, self._location)
         version = newest.version if newest else 0
         if version and mode is WriteMode.CREATE:
             raise TableAlreadyExistsError(f"there is a table at '{self._uri}' already")
         schema = self._lance.open(self._location, version).schema if version else None
         uri = self._lance.uri(self._location)
-        return PlainWrite(uri, mode, version, dict(self._settings.storage), schema)
+        return PendingPathWrite(uri, mode, version, dict(self._settings.storage), schema)
 
     def finish(
         self,
-        pending: PlainWrite,
+        pending: PendingPathWrite,
         fragments: Sequence[str],
         schema: pa.Schema,
         *,
@@ -98,8 +98,14 @@ class Directory:
                 hint=AGAIN,
             ) from lost
 
-    def abandon(self, pending: PlainWrite, fragments: Sequence[str]) -> bool:
+    def abandon(self, pending: PendingPathWrite, fragments: Sequence[str]) -> bool:
         files = written_fragments.file_names(fragments)
         return written_fragments.abandon(
             self._lance, self._store, self._location, pending.read_version, files
         )
+
+    def sweep(
+        self, pending: PendingPathWrite, fragments: Sequence[str], *, close: bool = False
+    ) -> int:
+        """Nothing to remove: files of a directory without a catalog are not noted."""
+        return 0

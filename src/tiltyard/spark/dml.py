@@ -1,7 +1,7 @@
 """Changing rows of a table from Spark: merge, delete and update, each in one commit.
 
-Spark finds the rows that are meant, by a join with the table's keys or by a condition in its own
-SQL; `rewrite` carries out what was found.
+Spark selects the rows to change, by a join with the table's keys or by a condition in its own SQL;
+`row_changes` changes them.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from tiltyard import names
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
 from tiltyard.lifecycle.writing import PendingWrite
 from tiltyard.spark import columns
+from tiltyard.spark.catalyst.jvm import has_jvm
+from tiltyard.spark.catalyst.planning import columns_of_condition
 from tiltyard.spark.columns import Columns
-from tiltyard.spark.jvm import shows_plans
-from tiltyard.spark.options import Options
-from tiltyard.spark.rewrite import (
+from tiltyard.spark.options import ChangeOptions
+from tiltyard.spark.row_changes import (
     ADDRESS,
     DELETE,
     INSERT,
     NOTHING,
     OPERATION,
     UPDATE,
-    Changed,
-    Job,
-    begin,
-    persistently,
-    rewrite,
+    ChangeJob,
+    RowChanges,
+    apply_changes,
+    begin_change,
+    retry_on_conflict,
 )
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.table import frame, table
-from tiltyard.spark.target import TARGET_OPTIONS, Target
-from tiltyard.spark.types import ROW_ADDRESS, to_spark_schema
+from tiltyard.spark.target import Target
+from tiltyard.spark.types import ROW_ADDRESS, quoted, to_spark_schema
 from tiltyard.spark.write import limits_of
 from tiltyard.tables.describe import At
 from tiltyard.tables.rewrites import Kind
@@ -46,9 +47,7 @@ from tiltyard.tables.scan import Snapshot, Wanted
 
 Assignments = Mapping[str, Any]
 
-KNOWN = TARGET_OPTIONS | {"case_sensitive", "max_bytes_per_file", "max_rows_per_file"}
-
-_THERE = "__there"
+_IN_SOURCE = "__in_source"
 
 
 def merge_into(
@@ -60,93 +59,97 @@ def merge_into(
     when_not_matched: str | None = "insert",
     when_not_matched_by_source: str | None = None,
     **options: Any,
-) -> Changed:
-    """Merge a DataFrame into a table: rows with equal values in the columns `on` belong together.
+) -> RowChanges:
+    """Merge a DataFrame into a table: rows match that have equal values in the columns `on`.
 
     `when_matched` is "update" (the columns that the DataFrame has), "delete", None, or expressions
     by column over `source` and `target`; `when_not_matched` is "insert" or None;
-    `when_not_matched_by_source` is "delete" or None. A null belongs to nothing, and two rows of the
+    `when_not_matched_by_source` is "delete" or None. A null matches nothing, and two rows of the
     DataFrame for one of the table are refused. `options` are `root` and others of the data source.
     """
     keys = [on] if isinstance(on, str) else list(on)
     if not keys:
-        raise InvalidInputError("a merge needs columns by which rows belong together")
+        raise InvalidInputError("a merge needs columns by which rows match")
     _one_of("when_matched", when_matched, ("update", "delete"))
     _one_of("when_not_matched", when_not_matched, ("insert",))
     _one_of("when_not_matched_by_source", when_not_matched_by_source, ("delete",))
     if when_matched is when_not_matched is when_not_matched_by_source is None:
         raise InvalidInputError("this merge changes nothing", hint="say what to do, and when")
-    target, chosen = _parsed(name, options)
+    chosen = ChangeOptions.parse({"path": name, **options})
+    target = Target.of(chosen)
     merge = _Merge(
         df,
         keys,
         when_matched,
         inserts=when_not_matched is not None,
         deletes_others=when_not_matched_by_source is not None,
-        case_sensitive=chosen.boolean("case_sensitive"),
+        case_sensitive=chosen.case_sensitive,
     )
 
-    def run() -> Changed:
-        pending = begin(target)
-        rows = merge.rows(pending)
+    def run() -> RowChanges:
+        pending = begin_change(target)
+        rows, keys = merge.rows(pending)
         every = _every_column(pending.schema)
-        job = Job(target, pending, Kind.MERGE, every, tuple(merge.keys), limits=limits_of(chosen))
-        return rewrite(rows, job)
+        job = ChangeJob(target, pending, Kind.MERGE, every, keys, limits=limits_of(chosen))
+        return apply_changes(rows, job)
 
-    return persistently(run)
+    return retry_on_conflict(run)
 
 
-def delete_where(spark: SparkSession, name: str, where: str, **options: Any) -> Changed:
+def delete_where(spark: SparkSession, name: str, where: str, **options: Any) -> RowChanges:
     """Delete the rows for which a condition in Spark's SQL holds."""
-    target, _ = _parsed(name, options)
+    target = Target.of(ChangeOptions.parse({"path": name, **options}))
 
-    def run() -> Changed:
-        pending = begin(target)
-        read = _columns_of(spark, pending, where)
-        found = _found(spark, target, pending, where, read)
-        rows = found.select(f.lit(DELETE).alias(OPERATION), f.col(ROW_ADDRESS).alias(ADDRESS))
+    def run() -> RowChanges:
+        pending = begin_change(target)
+        read = _columns_read(spark, pending, where)
+        selected = _selected(spark, target, pending, where, read)
+        rows = selected.select(f.lit(DELETE).alias(OPERATION), f.col(ROW_ADDRESS).alias(ADDRESS))
         every = _every_column(pending.schema)
-        return rewrite(rows, Job(target, pending, Kind.DELETE, every, predicate=where))
+        return apply_changes(rows, ChangeJob(target, pending, Kind.DELETE, every, predicate=where))
 
-    return persistently(run)
+    return retry_on_conflict(run)
 
 
 def update_where(
     spark: SparkSession, name: str, set: Assignments, where: str | None = None, **options: Any
-) -> Changed:
-    """Give columns new values where a condition holds, or everywhere.
+) -> RowChanges:
+    """Set columns of the rows for which a condition holds, or of all rows.
 
     Values are expressions in Spark's SQL over the row, Spark's columns, or plain values other than
     texts: `set={"age": "age + 1", "seen": current_timestamp()}`.
     """
-    target, chosen = _parsed(name, options)
+    chosen = ChangeOptions.parse({"path": name, **options})
+    target = Target.of(chosen)
     if not set:
         raise InvalidInputError("nothing is to be set", hint='like set={"age": "age + 1"}')
 
-    def run() -> Changed:
-        pending = begin(target)
-        assigned = _assigned(set, pending.schema, chosen.boolean("case_sensitive"))
-        found = _found(spark, target, pending, where, None)
+    def run() -> RowChanges:
+        pending = begin_change(target)
+        assigned = _assigned(set, pending.schema, chosen.case_sensitive)
+        selected = _selected(spark, target, pending, where, None)
         values = [
-            assigned.get(each.name, f.col(_quoted(each.name))).cast(each.dataType).alias(each.name)
-            for each in to_spark_schema(pending.schema).fields
+            assigned.get(field.name, f.col(quoted(field.name)))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in to_spark_schema(pending.schema).fields
         ]
         address = f.col(ROW_ADDRESS).alias(ADDRESS)
-        rows = found.select(f.lit(UPDATE).alias(OPERATION), address, *values)
+        rows = selected.select(f.lit(UPDATE).alias(OPERATION), address, *values)
         every = _every_column(pending.schema)
-        job = Job(target, pending, Kind.UPDATE, every, limits=limits_of(chosen))
-        return rewrite(rows, job)
+        job = ChangeJob(target, pending, Kind.UPDATE, every, limits=limits_of(chosen))
+        return apply_changes(rows, job)
 
-    return persistently(run)
+    return retry_on_conflict(run)
 
 
 class _Merge:
-    """What a merge does with which row."""
+    """Which operation a merge has for which row."""
 
     def __init__(
         self,
         df: DataFrame,
-        keys: Sequence[str],
+        on: Sequence[str],
         matched: str | Assignments | None,
         *,
         inserts: bool,
@@ -154,34 +157,34 @@ class _Merge:
         case_sensitive: bool,
     ) -> None:
         self._df = df
-        self.keys = keys
+        self._on = on
         self._matched = matched
         self._inserts = inserts
         self._deletes_others = deletes_others
         self._case_sensitive = case_sensitive
 
-    def rows(self, pending: PendingWrite) -> DataFrame:
-        """Every row that something is done to, what it is, and the table's columns."""
+    def rows(self, pending: PendingWrite) -> tuple[DataFrame, tuple[str, ...]]:
+        """Every row to change, with its operation and the table's columns; and the key columns."""
         schema: pa.Schema = pending.schema
         source = self._source(schema)
-        self.keys = [self._key(each, schema, source) for each in self.keys]
-        joined = self._joined(source, self._known(pending, source.columns))
-        address, there = f.col(f"target.{ROW_ADDRESS}"), f.col(f"source.{_THERE}")
-        matched = address.isNotNull() & there.isNotNull()
+        keys = [self._key(name, schema, source) for name in self._on]
+        joined = self._joined(source, self._table(pending, source.columns, keys), keys)
+        address, in_source = f.col(f"target.{ROW_ADDRESS}"), f.col(f"source.{_IN_SOURCE}")
+        matched = address.isNotNull() & in_source.isNotNull()
         operation = (
             f.when(matched, f.lit(self._on_match()))
-            .when(there.isNotNull(), f.lit(INSERT if self._inserts else NOTHING))
+            .when(in_source.isNotNull(), f.lit(INSERT if self._inserts else NOTHING))
             .otherwise(f.lit(DELETE if self._deletes_others else NOTHING))
         )
         assigned = {}
         if isinstance(self._matched, Mapping):
             assigned = _assigned(self._matched, schema, self._case_sensitive)
         values = [
-            self._value(each, source.columns, assigned, matched)
-            for each in to_spark_schema(schema).fields
+            self._value(field, source.columns, assigned, matched)
+            for field in to_spark_schema(schema).fields
         ]
-        found = joined.select(operation.alias(OPERATION), address.alias(ADDRESS), *values)
-        return found.where(f.col(OPERATION) != NOTHING)
+        rows = joined.select(operation.alias(OPERATION), address.alias(ADDRESS), *values)
+        return rows.where(f.col(OPERATION) != NOTHING), tuple(keys)
 
     def _source(self, schema: pa.Schema) -> DataFrame:
         """The DataFrame under the table's names and in its types."""
@@ -196,10 +199,10 @@ class _Merge:
             raise TableSchemaValidationError(
                 f"the table has no column {chosen.adds[0]!r}", hint="leave it out"
             )
-        types = {each.name: each.dataType for each in to_spark_schema(schema).fields}
+        types = {field.name: field.dataType for field in to_spark_schema(schema).fields}
         return self._df.select(
             *(
-                f.col(_quoted(own)).cast(types[name]).alias(name)
+                f.col(quoted(own)).cast(types[name]).alias(name)
                 for name, own in zip(chosen.schema.names, chosen.sources, strict=True)
             )
         )
@@ -211,31 +214,29 @@ class _Merge:
             raise TableSchemaValidationError(f"the {which} has no column {wanted!r} to merge on")
         return own
 
-    def _known(self, pending: PendingWrite, given: Sequence[str]) -> DataFrame:
+    def _table(self, pending: PendingWrite, given: Sequence[str], keys: Sequence[str]) -> DataFrame:
         """The table's keys and addresses, and those columns that an updated row keeps."""
         every = pending.schema.names
         if isinstance(self._matched, Mapping):
             kept = every
         elif self._matched == "update":
-            kept = [name for name in every if name in self.keys or name not in given]
+            kept = [name for name in every if name in keys or name not in given]
         else:
-            kept = self.keys
+            kept = keys
         snapshot = Snapshot(pending.uri, At(pending.read_version), pending.storage_options)
         wanted = Wanted(columns=tuple(kept), with_row_address=True)
         return frame(self._df.sparkSession, Scan.of(snapshot, wanted), few=False)
 
-    def _joined(self, source: DataFrame, known: DataFrame) -> DataFrame:
+    def _joined(self, source: DataFrame, target: DataFrame, keys: Sequence[str]) -> DataFrame:
         how = {
             (False, False): "inner",
             (True, False): "left",
             (False, True): "right",
             (True, True): "full",
         }[self._inserts, self._deletes_others]
-        equal = [
-            f.col(f"source.{_quoted(key)}") == f.col(f"target.{_quoted(key)}") for key in self.keys
-        ]
-        marked = source.withColumn(_THERE, f.lit(True)).alias("source")
-        return marked.join(known.alias("target"), reduce(Column.__and__, equal), how)
+        equal = [f.col(f"source.{quoted(key)}") == f.col(f"target.{quoted(key)}") for key in keys]
+        marked = source.withColumn(_IN_SOURCE, f.lit(True)).alias("source")
+        return marked.join(target.alias("target"), reduce(Column.__and__, equal), how)
 
     def _on_match(self) -> int:
         if self._matched is None:
@@ -249,12 +250,12 @@ class _Merge:
         assigned: Mapping[str, Column],
         matched: Column,
     ) -> Column:
-        name, there = own.name, own.name in given
-        inserted = f.col(f"source.{_quoted(name)}") if there else f.lit(None)
-        kept = f.col(f"target.{_quoted(name)}")
+        name, is_given = own.name, own.name in given
+        inserted = f.col(f"source.{quoted(name)}") if is_given else f.lit(None)
+        kept = f.col(f"target.{quoted(name)}")
         if isinstance(self._matched, Mapping):
             updated = assigned.get(name, kept)
-        elif self._matched == "update" and not there:
+        elif self._matched == "update" and not is_given:
             updated = kept
         else:
             return inserted.cast(own.dataType).alias(name)
@@ -262,13 +263,7 @@ class _Merge:
         return value.alias(name)
 
 
-# -- what all three have in common
-
-
-def _parsed(name: str, options: Mapping[str, Any]) -> tuple[Target, Options]:
-    chosen = Options({"path": name, **options})
-    chosen.refuse_unknown(KNOWN)
-    return Target.parse(chosen), chosen
+# -- common to all three
 
 
 def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
@@ -296,16 +291,16 @@ def _assigned(given: Assignments, schema: pa.Schema, case_sensitive: bool) -> di
     return assigned
 
 
-def _found(
+def _selected(
     spark: SparkSession,
     target: Target,
     pending: PendingWrite,
     where: str | None,
     read: Sequence[str] | None,
 ) -> DataFrame:
-    """The rows that are meant, with their addresses."""
+    """The rows that a condition selects, with their addresses."""
     assert target.id is not None
-    rest: dict[str, Any] = {
+    others: dict[str, Any] = {
         name: value for name, value in target.properties.items() if name != "root"
     }
     return table(
@@ -316,23 +311,14 @@ def _found(
         where=where,
         version=pending.read_version,
         with_row_address=True,
-        **rest,
+        **others,
     )
 
 
-def _columns_of(spark: SparkSession, pending: PendingWrite, where: str) -> list[str] | None:
-    """The columns that a condition reads; None where Spark does not tell."""
-    if not shows_plans(spark):
+def _columns_read(spark: SparkSession, pending: PendingWrite, where: str) -> list[str] | None:
+    """The columns that a condition reads, or one; None, for all, in Spark Connect."""
+    if not has_jvm(spark):
         return None
-    empty = spark.createDataFrame([], to_spark_schema(pending.schema))
-    condition = empty.where(where)._jdf.queryExecution().analyzed().condition()
-    read = condition.references().iterator()
-    found = set()
-    while read.hasNext():
-        found.add(read.next().name())
+    read = columns_of_condition(spark, to_spark_schema(pending.schema), where)
     every: list[str] = pending.schema.names
-    return [name for name in every if name in found] or every[:1]
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return [name for name in every if name in read] or every[:1]

@@ -1,4 +1,4 @@
-"""What becomes of a condition: what Lance is told, and what is left to Spark."""
+"""Which conditions become filters of Lance, and which are left to Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import lance
 import pyarrow as pa
 import pytest
 
-from tiltyard.spark import predicates
-from tiltyard.spark.predicates import Call, Column, Expression, either, translate
-from tiltyard.spark.values import Literal
+from tiltyard.spark import lance_filters
+from tiltyard.spark.lance_filters import Call, Column, Expression, Literal, either, translate
 
 ID = Column(("id",), pa.int64())
 SMALL = Column(("small",), pa.int8())
@@ -134,12 +133,12 @@ def _chain(name: str, parts: list[Expression]) -> Expression:
 @pytest.mark.parametrize(
     "condition",
     [
-        _chain("Or", [_is(ID, _long(at)) for at in range(predicates.MOST_TERMS)]),
+        _chain("Or", [_is(ID, _long(number)) for number in range(lance_filters.MOST_TERMS)]),
         _chain("And", [_not(_is(ID, _long(at))) for at in range(3, 10_000)]),
-        Call("In", (ID, *map(_long, range(predicates.MOST_VALUES)))),
+        Call("In", (ID, *map(_long, range(lance_filters.MOST_VALUES)))),
         reduce(
             lambda inside, at: Call("Or" if at % 2 else "And", (ONE, _not(inside))),
-            range(predicates.DEEPEST // 2),
+            range(lance_filters.DEEPEST // 2),
             ONE,
         ),
     ],
@@ -153,7 +152,7 @@ def test_lance_takes_the_largest_filters(condition: Expression, tmp_path: Path) 
 
 
 def test_what_is_too_long_is_left_to_spark() -> None:
-    many = [_is(ID, _long(at)) for at in range(predicates.MOST_TERMS + 1)]
+    many = [_is(ID, _long(number)) for number in range(lance_filters.MOST_TERMS + 1)]
     assert translate([_chain("Or", many)]) is None
 
 

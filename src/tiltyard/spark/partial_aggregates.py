@@ -1,8 +1,8 @@
-"""Aggregates begun where the rows are read, so that groups cross to the JVM instead of rows.
+"""Aggregates begun where the rows are read, so that groups are sent to the JVM instead of rows.
 
 A batch becomes one row for each of its groups, with partial sums, counts and extremes, which Spark
-then puts together. Where Arrow might take something differently than Spark does, each row of the
-batch is sent as a group of its own: that is right for any aggregate.
+then combines. Where Arrow's result might differ from Spark's, each row of the batch is sent as a
+group of its own: that is right for any aggregate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-LONGEST = 2**63 - 1
+LARGEST_LONG = 2**63 - 1
 
 _NUMBERS = (pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64)
 _PLAIN = (
@@ -30,17 +30,17 @@ _PLAIN = (
 
 def is_number(kind: pa.DataType) -> bool:
     """Whether sums of it are begun here. Those of decimals have rules of their own."""
-    return any(belongs(kind) for belongs in _NUMBERS)
+    return any(is_type(kind) for is_type in _NUMBERS)
 
 
 def is_plain(kind: pa.DataType) -> bool:
     """Whether Arrow groups, counts and compares it no more coarsely than Spark does."""
-    return any(belongs(kind) for belongs in _PLAIN)
+    return any(is_type(kind) for is_type in _PLAIN)
 
 
 @dataclass(frozen=True)
-class Part:
-    """What is made of a column in each group: its sum, count, min or max.
+class PartialAggregate:
+    """What is computed of a column in each group: its sum, count, min or max.
 
     A `mean` is the sum of an average, which Spark adds up as doubles. The rows themselves are
     counted without a column.
@@ -68,93 +68,98 @@ class Part:
         if self.function in ("min", "max") and pa.types.is_floating(values.type):
             return not pc.any(pc.is_nan(values)).as_py()  # to Spark NaN is the greatest
         if self.function == "sum" and pa.types.is_int64(values.type):
-            ends = pc.min_max(values).as_py()
-            far = max(abs(ends["min"] or 0), abs(ends["max"] or 0))
-            return bool(far * rows.num_rows <= LONGEST)
+            range_ = pc.min_max(values).as_py()
+            largest = max(abs(range_["min"] or 0), abs(range_["max"] or 0))
+            return bool(largest * rows.num_rows <= LARGEST_LONG)
         return True
 
-    def taken(self, rows: pa.RecordBatch) -> pa.Array:
+    def input(self, rows: pa.RecordBatch) -> pa.Array:
         """The values that Arrow aggregates."""
         if self.column is None:
             return pa.nulls(rows.num_rows)
         values = rows.column(self.column)
         return _doubles(values) if self.function == "mean" else values
 
-    def single(self, rows: pa.RecordBatch) -> pa.Array:
+    def of_single_rows(self, rows: pa.RecordBatch) -> pa.Array:
         """The values for groups of one row each."""
         if self.column is None:
             return pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
-        return rows.column(self.column).is_valid() if self.function == "count" else self.taken(rows)
+        return rows.column(self.column).is_valid() if self.function == "count" else self.input(rows)
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The columns that rows are grouped by, and what is made of each group."""
+    """The columns that rows are grouped by, and what is computed of each group."""
 
     keys: tuple[str, ...]
-    parts: tuple[Part, ...]
+    partials: tuple[PartialAggregate, ...]
 
     @property
     def columns(self) -> frozenset[str]:
         """What has to be read for it."""
-        named = {part.column for part in self.parts if part.column is not None}
+        named = {partial.column for partial in self.partials if partial.column is not None}
         return frozenset({*self.keys, *named})
 
     def schema(self, of: spark.StructType) -> spark.StructType:
-        """The columns of the partial answers: the keys, then the parts."""
+        """The columns of the partial results: the keys, then the aggregates."""
         fields = [
-            spark.StructField(f"key{at}", of[name].dataType, of[name].nullable, of[name].metadata)
-            for at, name in enumerate(self.keys)
+            spark.StructField(
+                f"key{position}", of[name].dataType, of[name].nullable, of[name].metadata
+            )
+            for position, name in enumerate(self.keys)
         ]
         fields += [
-            spark.StructField(part_name(at), part.type_of(of)) for at, part in enumerate(self.parts)
+            spark.StructField(partial_name(position), partial.type_of(of))
+            for position, partial in enumerate(self.partials)
         ]
         return spark.StructType(fields)
 
-    def partials(
+    def aggregate(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
         """The groups of each batch; rows as they are, once groups turn out to be no fewer."""
         pays = True
         for batch in batches:
-            if pays and all(part.is_safe(batch) for part in self.parts):
-                found = self._grouped(batch)
-                pays = 2 * len(found[0]) <= batch.num_rows
+            if pays and all(partial.is_safe(batch) for partial in self.partials):
+                columns = self._grouped(batch)
+                pays = 2 * len(columns[0]) <= batch.num_rows
             else:
-                found = self._each(batch, Part.single)
-            columns = [each.cast(kind) for each, kind in zip(found, schema.types, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                columns = self._keys_and(PartialAggregate.of_single_rows, batch)
+            cast = [column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)]
+            yield pa.RecordBatch.from_arrays(cast, schema=schema)
 
-    def _each(
-        self, rows: pa.RecordBatch, values: Callable[[Part, pa.RecordBatch], pa.Array]
+    def _keys_and(
+        self, values: Callable[[PartialAggregate, pa.RecordBatch], pa.Array], rows: pa.RecordBatch
     ) -> list[pa.Array]:
         return [
             *(rows.column(name) for name in self.keys),
-            *(values(part, rows) for part in self.parts),
+            *(values(partial, rows) for partial in self.partials),
         ]
 
     def _grouped(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        columns = self._each(rows, Part.taken)
-        keys = [f"key{at}" for at in range(len(self.keys))]
-        names = [*keys, *(part_name(at) for at in range(len(self.parts)))]
-        wanted: list[tuple[str | list[str], str]] = [
+        columns = self._keys_and(PartialAggregate.input, rows)
+        keys = [f"key{position}" for position in range(len(self.keys))]
+        names = [*keys, *(partial_name(position) for position in range(len(self.partials)))]
+        functions: list[tuple[str | list[str], str]] = [
             ([], "count_all")
-            if part.column is None
-            else (part_name(at), "sum" if part.function == "mean" else part.function)
-            for at, part in enumerate(self.parts)
+            if partial.column is None
+            else (partial_name(position), "sum" if partial.function == "mean" else partial.function)
+            for position, partial in enumerate(self.partials)
         ]
         groups = pa.table(columns, names=names).group_by(keys, use_threads=False)
-        return [_whole(each) for each in groups.aggregate(wanted).columns]
+        return [_one_chunk(column) for column in groups.aggregate(functions).columns]
 
 
-def part_name(at: int) -> str:
-    return f"part{at}"
+def partial_name(position: int) -> str:
+    return f"partial{position}"
 
 
 def _doubles(values: pa.Array) -> pa.Array:
     return values.cast(pa.float64(), safe=False)  # a long may lose its last digits, as in Spark
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    found = column.combine_chunks()
-    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return pa.concat_arrays(combined.chunks)
+    return combined

@@ -1,4 +1,4 @@
-"""Spark's conditions in the words of Lance's filters, where both mean the same.
+"""Spark's conditions as filters of Lance, where both mean the same.
 
 Spark applies its own condition again to the rows that come, so a filter may let through too much
 and never too little. A condition is translated if Lance's answer equals Spark's wherever Spark's is
@@ -12,13 +12,13 @@ Nothing here can fail on a row: no arithmetic, no cast but of a whole number to 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeGuard
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any, TypeGuard
 
 import pyarrow as pa
-
-from tiltyard.spark.values import Literal, float_written, is_comparable, is_text, written
 
 # Lance's parser takes exponential time over deep nesting, and gives up beyond fifty levels.
 DEEPEST = 8
@@ -35,6 +35,14 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Literal:
+    """A value as Spark keeps it: days for a date, microseconds for a timestamp."""
+
+    value: Any
+    type: str
+
+
+@dataclass(frozen=True)
 class Call:
     """Any other expression of Spark, by the name of its class."""
 
@@ -47,13 +55,19 @@ Expression = Column | Literal | Call
 
 def translate(conjuncts: Iterable[Expression]) -> str | None:
     """A filter that holds for every row for which all of the conditions hold."""
-    found = [(each, text) for each in conjuncts if (text := _implied(each, 0)) is not None]
-    # Spark says of every column that it compares that it is not null; a comparison says so too.
-    compared = [each.arguments[0] for each, _ in found if _is_call(each, {*_OPERATORS, *_SEARCHES})]
+    translated = [
+        (condition, text) for condition in conjuncts if (text := _implied(condition, 0)) is not None
+    ]
+    # Spark adds IS NOT NULL for every column that it compares; a comparison implies it.
+    compared = [
+        condition.arguments[0]
+        for condition, _ in translated
+        if _is_call(condition, {*_OPERATORS, *_SEARCHES})
+    ]
     texts = [
         text
-        for each, text in found
-        if not (_is_call(each, {"IsNotNull"}) and each.arguments[0] in compared)
+        for condition, text in translated
+        if not (_is_call(condition, {"IsNotNull"}) and condition.arguments[0] in compared)
     ]
     return _joined("AND", texts[:MOST_TERMS]) if texts else None
 
@@ -61,7 +75,9 @@ def translate(conjuncts: Iterable[Expression]) -> str | None:
 def translate_exactly(conjuncts: Iterable[Expression]) -> str | None:
     """A filter that holds for those rows alone for which all of the conditions hold, if there is
     one. What is null must not pass here, so there is no NOT."""
-    texts = [_exact(each, 0) if _passes_only_if_true(each) else None for each in conjuncts]
+    texts = [
+        _exact(condition, 0) if _passes_only_if_true(condition) else None for condition in conjuncts
+    ]
     return _all("AND", texts) if texts else None
 
 
@@ -73,9 +89,11 @@ def _passes_only_if_true(expression: Expression) -> bool:
         case Call("IsNull" | "IsNotNull" | "IsNaN" | "EqualNullSafe", _) | Column():
             return True
         case Call("In" | "InSet", (Column(), *values)):
-            return all(isinstance(each, Literal) and each.value is not None for each in values)
+            return all(isinstance(value, Literal) and value.value is not None for value in values)
         case Call(name, (one, other)) if name in _OPERATORS or name in _SEARCHES:
-            return not any(isinstance(e, Literal) and e.value is None for e in (one, other))
+            return not any(
+                isinstance(side, Literal) and side.value is None for side in (one, other)
+            )
     return False
 
 
@@ -85,10 +103,10 @@ def _is_call(expression: Expression, names: set[str]) -> TypeGuard[Call]:
 
 def either(filters: Iterable[str | None]) -> str | None:
     """A filter for whatever passes one of these; None lets everything through."""
-    found = list(dict.fromkeys(filters))
-    if None in found or len(found) > MOST_TERMS:
+    distinct = list(dict.fromkeys(filters))
+    if None in distinct or len(distinct) > MOST_TERMS:
         return None
-    return _joined("OR", [each for each in found if each is not None])
+    return _joined("OR", [text for text in distinct if text is not None])
 
 
 # ---------------------------------------------------------------- logic
@@ -100,15 +118,15 @@ def _implied(expression: Expression, depth: int) -> str | None:
         return None
     match expression:
         case Call("And", _):
-            parts = [_implied(each, depth + 1) for each in _flat("And", expression)]
-            found = [each for each in parts if each is not None]
-            return _joined("AND", found[:MOST_TERMS]) if found else None
+            parts = [_implied(part, depth + 1) for part in _flat("And", expression)]
+            texts = [text for text in parts if text is not None]
+            return _joined("AND", texts[:MOST_TERMS]) if texts else None
         case Call("Or", _):
-            return _all("OR", [_implied(each, depth + 1) for each in _flat("Or", expression)])
+            return _all("OR", [_implied(part, depth + 1) for part in _flat("Or", expression)])
         case Call("Not", (Call("And", parts),)):
-            return _implied(Call("Or", tuple(Call("Not", (each,)) for each in parts)), depth)
+            return _implied(Call("Or", tuple(Call("Not", (part,)) for part in parts)), depth)
         case Call("Not", (Call("Or", parts),)):
-            return _implied(Call("And", tuple(Call("Not", (each,)) for each in parts)), depth)
+            return _implied(Call("And", tuple(Call("Not", (part,)) for part in parts)), depth)
         case Call("Not", (Call("Not", (inside,)),)):
             return _implied(inside, depth)
         case Call("EqualNullSafe", (Call() as inside, Literal(bool(value)))):
@@ -130,18 +148,18 @@ def _exact(expression: Expression, depth: int) -> str | None:
         case Column(path, kind) if pa.types.is_boolean(kind):
             return _name(path)
         case Call("And" | "Or" as word, _):
-            parts = [_exact(each, depth + 1) for each in _flat(word, expression)]
+            parts = [_exact(part, depth + 1) for part in _flat(word, expression)]
             return _all(word.upper(), parts)
         case Call("Not", (inside,)):
             text = _exact(inside, depth + 1)
             return None if text is None else f"NOT ({text})"
         case Call("IsNull", (Column(path, _),)):
-            return _nothing(path)
+            return _is_null(path)
         case Call("IsNotNull", (Column(path, _),)):
-            return _something(path)
+            return _is_not_null(path)
         case Call("IsNaN", (Column(path, kind),)) if pa.types.is_floating(kind):
             name = _name(path)
-            return None if name is None else f"({_something(path)} AND isnan({name}))"
+            return None if name is None else f"({_is_not_null(path)} AND isnan({name}))"
         case Call(search, (Column() as column, value)) if search in _SEARCHES:
             return _searched(_SEARCHES[search], column, value)
         case Call("In" | "InSet", (Column() as column, *values)):
@@ -155,24 +173,24 @@ def _exact(expression: Expression, depth: int) -> str | None:
 
 def _flat(name: str, expression: Expression) -> list[Expression]:
     """The operands of a chain of ANDs or ORs, which Spark nests to the left."""
-    found: list[Expression] = []
-    waiting = [expression]
-    while waiting:
-        match waiting.pop():
+    operands: list[Expression] = []
+    stack = [expression]
+    while stack:
+        match stack.pop():
             case Call(same, arguments) if same == name:
-                waiting.extend(reversed(arguments))
+                stack.extend(reversed(arguments))
             case other:
-                found.append(other)
-    return found
+                operands.append(other)
+    return operands
 
 
 def _all(word: str, parts: list[str | None]) -> str | None:
-    found = [each for each in parts if each is not None]
-    return _joined(word, found) if len(found) == len(parts) <= MOST_TERMS else None
+    texts = [text for text in parts if text is not None]
+    return _joined(word, texts) if len(texts) == len(parts) <= MOST_TERMS else None
 
 
 def _joined(word: str, parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f" {word} ".join(f"({each})" for each in parts)
+    return parts[0] if len(parts) == 1 else f" {word} ".join(f"({part})" for part in parts)
 
 
 # ---------------------------------------------------------------- comparisons
@@ -214,7 +232,7 @@ def _against(name: str, column: Column, value: Literal) -> str | None:
         return "false"
     if pa.types.is_float32(column.type) or pa.types.is_float64(column.type):
         return _against_float(name, subject, column, value)
-    text = written(column.type, value)
+    text = _literal_text(column.type, value)
     return None if text is None else f"{subject} {_OPERATORS[name]} {text}"
 
 
@@ -236,11 +254,11 @@ def _against_float(name: str, subject: str, column: Column, value: Literal) -> s
             "LessThanOrEqual": f"{subject} IS NOT NULL",
         }[name]
     if number == 0 and name == "EqualTo":
-        low, high = float_written(column.type, -0.0), float_written(column.type, 0.0)
+        low, high = _float_text(column.type, -0.0), _float_text(column.type, 0.0)
         return f"({subject} = {low} OR {subject} = {high})"
     if number == 0:
         number = -0.0 if name in ("LessThan", "GreaterThanOrEqual") else 0.0
-    compared = f"{subject} {_OPERATORS[name]} {float_written(column.type, number)}"
+    compared = f"{subject} {_OPERATORS[name]} {_float_text(column.type, number)}"
     if name == "EqualTo":
         return compared
     if name in ("GreaterThan", "GreaterThanOrEqual"):
@@ -255,46 +273,46 @@ def _equal_or_null(one: Expression, other: Expression) -> str | None:
     if not isinstance(one, Column) or not isinstance(other, Literal):
         return None
     if other.value is None:
-        return _nothing(one.path)
+        return _is_null(one.path)
     equal = _against("EqualTo", one, other)
-    return None if equal is None else f"({_something(one.path)} AND {equal})"
+    return None if equal is None else f"({_is_not_null(one.path)} AND {equal})"
 
 
 def _listed(column: Column, values: Iterable[Expression]) -> str | None:
     """A null among the values makes false into null, which may stay false."""
-    found = [each for each in values if isinstance(each, Literal)]
-    known = [each for each in found if each.value is not None]
+    literals = [value for value in values if isinstance(value, Literal)]
+    known = [literal for literal in literals if literal.value is not None]
     subject = _name(column.path)
-    if subject is None or len(found) < len(list(values)) or len(known) > MOST_VALUES:
+    if subject is None or len(literals) < len(list(values)) or len(known) > MOST_VALUES:
         return None
     if not known:
         return "false"
     if pa.types.is_floating(column.type):
-        return _all("OR", [_against("EqualTo", column, each) for each in known])
-    texts = [written(column.type, each) for each in known]
+        return _all("OR", [_against("EqualTo", column, literal) for literal in known])
+    texts = [_literal_text(column.type, literal) for literal in known]
     if None in texts:
         return None
-    return f"{subject} IN ({', '.join(each for each in texts if each is not None)})"
+    return f"{subject} IN ({', '.join(text for text in texts if text is not None)})"
 
 
 def _searched(function: str, column: Column, value: Expression) -> str | None:
     subject = _name(column.path)
-    if subject is None or not is_text(column.type) or not isinstance(value, Literal):
+    if subject is None or not _is_text(column.type) or not isinstance(value, Literal):
         return None
-    text = written(column.type, value) if value.value is not None else None
+    text = _literal_text(column.type, value) if value.value is not None else None
     return None if text is None else f"{function}({subject}, {text})"
 
 
 def _prefixed(column: Column, pattern: str) -> str | None:
     """What a pattern begins with. The rest of it, and any escape, is left to Spark."""
-    plain = next((at for at, each in enumerate(pattern) if each in "%_\\"), len(pattern))
-    return _searched("starts_with", column, Literal(pattern[:plain], "string")) if plain else None
+    prefix = pattern[: next((at for at, sign in enumerate(pattern) if sign in "%_\\"), None)]
+    return _searched("starts_with", column, Literal(prefix, "string")) if prefix else None
 
 
 def _operand(expression: Expression) -> tuple[str, pa.DataType] | None:
-    """A side of a comparison between columns. Floating-point numbers are Spark's own affair."""
+    """A side of a comparison between columns. Floating-point numbers are left to Spark."""
     match expression:
-        case Column(path, kind) if is_comparable(kind):
+        case Column(path, kind) if _is_comparable(kind):
             name = _name(path)
             return None if name is None else (name, kind)
         case Call("Cast to bigint", (Column(path, kind),)) if pa.types.is_signed_integer(kind):
@@ -303,7 +321,7 @@ def _operand(expression: Expression) -> tuple[str, pa.DataType] | None:
     return None
 
 
-# ---------------------------------------------------------------- names and values
+# ---------------------------------------------------------------- names
 
 
 def _name(path: tuple[str, ...]) -> str | None:
@@ -312,14 +330,117 @@ def _name(path: tuple[str, ...]) -> str | None:
     return ".".join(f"`{part}`" for part in path)
 
 
-def _nothing(path: tuple[str, ...]) -> str | None:
-    """A field is missing if it is null, or something that it lies in."""
-    return _all("OR", [f"{each} IS NULL" for each in _way(path)] if _name(path) else [None])
+def _is_null(path: tuple[str, ...]) -> str | None:
+    """A field is null too if a struct that holds it is."""
+    return _all("OR", [f"{name} IS NULL" for name in _levels(path)] if _name(path) else [None])
 
 
-def _something(path: tuple[str, ...]) -> str | None:
-    return _all("AND", [f"{each} IS NOT NULL" for each in _way(path)] if _name(path) else [None])
+def _is_not_null(path: tuple[str, ...]) -> str | None:
+    return _all("AND", [f"{name} IS NOT NULL" for name in _levels(path)] if _name(path) else [None])
 
 
-def _way(path: tuple[str, ...]) -> list[str | None]:
+def _levels(path: tuple[str, ...]) -> list[str | None]:
     return [_name(path[:end]) for end in range(1, len(path) + 1)]
+
+
+# ---------------------------------------------------------------- values
+
+
+def _literal_text(kind: pa.DataType, literal: Literal) -> str | None:
+    """A value that is not null, if it has exactly the column's type."""
+    write = _writer_of(kind)
+    return None if write is None else write(kind, literal)
+
+
+def _writer_of(kind: pa.DataType) -> Callable[[pa.DataType, Literal], str | None] | None:
+    for is_type, write in _WRITERS:
+        if is_type(kind):
+            return write
+    return None
+
+
+def _is_comparable(kind: pa.DataType) -> bool:
+    """Whether two columns of this type compare in Lance as they do in Spark."""
+    return _writer_of(kind) is not None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_microseconds(kind: pa.DataType) -> bool:
+    """Another unit would be rounded, and in Lance by another rule than on the way to Spark."""
+    return bool(pa.types.is_timestamp(kind) and kind.unit == "us")
+
+
+def _integer(kind: pa.DataType, literal: Literal) -> str | None:
+    if literal.type not in ("tinyint", "smallint", "int", "bigint"):
+        return None
+    lowest = -(2 ** (kind.bit_width - 1)) if pa.types.is_signed_integer(kind) else 0
+    if not lowest <= literal.value < lowest + 2**kind.bit_width:
+        return None
+    # The lowest of all would be read as a minus sign before a number that is too large.
+    is_lowest = literal.value == -(2**63)
+    return f"CAST('{literal.value}' AS BIGINT)" if is_lowest else str(literal.value)
+
+
+def _float_text(kind: pa.DataType, number: float) -> str:
+    text = repr(number) if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return f"CAST('{text}' AS {'FLOAT' if pa.types.is_float32(kind) else 'DOUBLE'})"
+
+
+def _text(kind: pa.DataType, literal: Literal) -> str | None:
+    if literal.type != "string" or "\0" in literal.value:
+        return None
+    doubled = literal.value.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _bytes(kind: pa.DataType, literal: Literal) -> str | None:
+    return f"X'{literal.value.hex()}'" if literal.type == "binary" else None
+
+
+def _boolean(kind: pa.DataType, literal: Literal) -> str | None:
+    return str(literal.value).lower() if literal.type == "boolean" else None
+
+
+def _decimal(kind: pa.DataType, literal: Literal) -> str | None:
+    if literal.type != f"decimal({kind.precision},{kind.scale})":
+        return None
+    assert isinstance(literal.value, Decimal)
+    return f"CAST('{literal.value:f}' AS DECIMAL({kind.precision}, {kind.scale}))"
+
+
+def _date(kind: pa.DataType, literal: Literal) -> str | None:
+    if literal.type != "date":
+        return None
+    try:
+        day = date(1970, 1, 1) + timedelta(days=literal.value)
+    except OverflowError:
+        return None
+    return f"CAST('{day.isoformat()}' AS DATE)"
+
+
+def _timestamp(kind: pa.DataType, literal: Literal) -> str | None:
+    """A moment is the same in every zone; a timestamp without one goes with its like only."""
+    if literal.type != ("timestamp_ntz" if kind.tz is None else "timestamp"):
+        return None
+    zone = "None" if kind.tz is None else 'Some("UTC")'
+    return f"arrow_cast({literal.value}, 'Timestamp(Microsecond, {zone})')"
+
+
+_WRITERS: tuple[
+    tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, Literal], str | None]], ...
+] = (
+    (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), _integer),
+    (_is_text, _text),
+    (_is_binary, _bytes),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_decimal128, _decimal),
+    (pa.types.is_date32, _date),
+    (_is_microseconds, _timestamp),
+)

@@ -13,34 +13,35 @@ import pytest
 
 import tiltyard
 from tests.behaviours.calls import create
+from tests.spark.lake import data_files, owned_files
 from tests.spark.streams import numbers
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.writes import Writes
-from tiltyard.spark.options import Options
-from tiltyard.spark.streaming import sink
-from tiltyard.spark.streaming.sink import BATCH, QUERY, Message, StreamWriter
-from tiltyard.spark.target import Target
+from tiltyard.spark import stream_sink
+from tiltyard.spark.options import StreamWriteOptions
+from tiltyard.spark.stream_sink import BATCH, QUERY, StreamMessage, StreamWriter
 from tiltyard.spark.types import to_spark_schema
 
 
 class Query:
     """A query from one checkpoint, as its driver calls the sink: once to write, once to commit."""
 
-    def __init__(self, root: Path, name: str = "q", **options: Any) -> None:
-        self.id = name
-        self.overwrites = bool(options.pop("overwrites", False))
-        self.options = Options({"root": str(root), "path": "t", **options})
+    def __init__(self, *, overwrites: bool = False, **options: Any) -> None:
+        self._overwrites = overwrites
+        self._options = StreamWriteOptions.parse(options)
 
-    def write(self, *ids: int) -> list[Message]:
-        """What two tasks send."""
+    def write(self, *ids: int) -> list[StreamMessage]:
+        """What tasks send, of one row each; a single one without rows, if there are none."""
         writer = pickle.loads(pickle.dumps(self._writer()))
-        return [writer.write(iter([numbers(each).to_batches()[0]])) for each in ids]
+        return [writer.write(iter(numbers(number).to_batches())) for number in ids] or [
+            writer.write(iter([]))
+        ]
 
-    def commit(self, messages: list[Message], batch: int) -> None:
+    def commit(self, messages: list[StreamMessage], batch: int) -> None:
         self._writer().commit(pickle.loads(pickle.dumps(messages)), batch)
 
-    def abort(self, messages: list[Message], batch: int) -> None:
+    def abort(self, messages: list[StreamMessage], batch: int) -> None:
         self._writer().abort(pickle.loads(pickle.dumps(messages)), batch)
 
     def run(self, batch: int, *ids: int) -> None:
@@ -48,7 +49,7 @@ class Query:
 
     def _writer(self) -> StreamWriter:
         schema = to_spark_schema(numbers(1).schema)
-        return StreamWriter(Target.parse(self.options), schema, self.overwrites, self.options)
+        return StreamWriter(self._options, schema, self._overwrites)
 
 
 @pytest.fixture
@@ -58,15 +59,15 @@ def catalog(tmp_path: Path) -> DirectoryNamespace:
 
 @pytest.fixture
 def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
-    monkeypatch.setattr(sink, "_query_of_this_task", lambda: "q")
+    monkeypatch.setattr(stream_sink, "query_of_task", lambda: "q")
     forget()
-    yield Query(tmp_path)
+    yield Query(root=tmp_path, path="t")
     forget()
 
 
 def forget() -> None:
     """A driver that was restarted remembers nothing."""
-    sink._looked.clear()
+    stream_sink.searched.clear()
 
 
 def ids(catalog: DirectoryNamespace) -> list[int]:
@@ -77,11 +78,9 @@ def versions(catalog: DirectoryNamespace) -> int:
     return int(catalog.open_table(["t"]).version)
 
 
-def data_files(catalog: DirectoryNamespace, root: Path) -> tuple[int, int]:
-    """How many data files there are, and how many the table has."""
-    dataset = catalog.open_table(["t"])
-    owned = sum(len(each.data_files()) for each in dataset.get_fragments())
-    return len(list((root / "t.lance" / "data").iterdir())), owned
+def has_no_other_files(catalog: DirectoryNamespace, root: Path) -> bool:
+    """Whether every data file in the directory is one of the table's."""
+    return data_files(root, "t") == owned_files(catalog.open_table(["t"]))
 
 
 def test_a_batch_is_one_commit_that_says_whose_it_is(
@@ -109,7 +108,7 @@ def test_a_batch_that_is_replayed_commits_nothing_and_leaves_nothing(
     query.run(0, 2)
 
     assert (ids(catalog), versions(catalog)) == ([1, 2, 3], 3)
-    assert data_files(catalog, tmp_path) == (3, 3)
+    assert has_no_other_files(catalog, tmp_path)
 
 
 def test_a_batch_that_created_the_table_is_found_there(
@@ -128,8 +127,8 @@ def test_a_batch_is_found_behind_the_commits_of_others(
 ) -> None:
     create(catalog, "t", data=numbers(1))
     query.run(0, 2)
-    for each in range(10, 20):
-        lance.write_dataset(numbers(each), catalog.open_table(["t"]), mode="append")
+    for number in range(10, 20):
+        lance.write_dataset(numbers(number), catalog.open_table(["t"]), mode="append")
     dataset = catalog.open_table(["t"])
     dataset.create_scalar_index("id", "BTREE")
     dataset.optimize.compact_files()
@@ -145,8 +144,8 @@ def test_queries_do_not_take_each_others_batches_for_theirs(
 ) -> None:
     query.run(0, 1)
     query.run(1, 2)
-    monkeypatch.setattr(sink, "_query_of_this_task", lambda: "another")
-    Query(tmp_path).run(0, 3)
+    monkeypatch.setattr(stream_sink, "query_of_task", lambda: "another")
+    Query(root=tmp_path, path="t").run(0, 3)
 
     assert ids(catalog) == [1, 2, 3]
 
@@ -171,7 +170,7 @@ def test_a_driver_that_was_thought_dead_does_not_commit_a_batch_again(
 ) -> None:
     """It has looked and found nothing; then its successor commits the batch, and it goes on."""
     create(catalog, "t", data=numbers(1))
-    successor = Query(tmp_path)
+    successor = Query(root=tmp_path, path="t")
 
     def take_over() -> None:
         forget()
@@ -182,13 +181,13 @@ def test_a_driver_that_was_thought_dead_does_not_commit_a_batch_again(
     query.run(0, 2, 3)
 
     assert (ids(catalog), versions(catalog)) == ([1, 2, 3], 2)
-    assert data_files(catalog, tmp_path) == (3, 3)
+    assert has_no_other_files(catalog, tmp_path)
 
 
 def test_a_driver_that_was_thought_dead_does_not_create_the_table_again(
     catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    successor = Query(tmp_path)
+    successor = Query(root=tmp_path, path="t")
     stalled_before_the_commit(monkeypatch, lambda: successor.run(0, 1))
     with pytest.raises(ConcurrentModificationError):
         query.run(0, 1)
@@ -221,13 +220,13 @@ def test_a_commit_that_others_preceded_is_made_after_another_look(
 
     assert ids(catalog) == expected
     if other == "index":
-        assert [each.name for each in catalog.open_table(["t"]).describe_indices()] == ["id_idx"]
+        assert [index.name for index in catalog.open_table(["t"]).describe_indices()] == ["id_idx"]
 
 
 def test_a_complete_result_that_others_preceded_replaces_theirs_too(
     catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    complete = Query(tmp_path, overwrites=True)
+    complete = Query(root=tmp_path, path="t", overwrites=True)
     complete.run(0, 1, 2)
     stalled_before_the_commit(
         monkeypatch,
@@ -242,8 +241,8 @@ def test_no_version_is_looked_at_twice(
     catalog: DirectoryNamespace, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(catalog, "t", data=numbers(1))
-    for each in range(40):
-        catalog.open_table(["t"]).update_config({"key": str(each)})
+    for number in range(40):
+        catalog.open_table(["t"]).update_config({"key": str(number)})
     seen: list[int] = []
     look = lance.LanceDataset.read_transaction
 
@@ -269,7 +268,7 @@ def test_an_aborted_batch_leaves_no_row_and_no_file(
     query.abort([*written, None], 0)  # type: ignore[list-item]
 
     assert (ids(catalog), versions(catalog)) == ([1], 1)
-    assert data_files(catalog, tmp_path) == (1, 1)
+    assert has_no_other_files(catalog, tmp_path)
 
 
 def test_an_abort_after_the_commit_takes_nothing_back(
@@ -282,13 +281,13 @@ def test_an_abort_after_the_commit_takes_nothing_back(
     query.abort(written, 0)
 
     assert ids(catalog) == [1, 2, 3]
-    assert data_files(catalog, tmp_path) == (3, 3)
+    assert has_no_other_files(catalog, tmp_path)
 
 
 def test_a_complete_result_replaces_the_one_before_once(
     catalog: DirectoryNamespace, query: Query, tmp_path: Path
 ) -> None:
-    complete = Query(tmp_path, overwrites=True)
+    complete = Query(root=tmp_path, path="t", overwrites=True)
     complete.run(0, 1, 2)
     complete.run(1, 3)
     forget()
@@ -299,15 +298,14 @@ def test_a_complete_result_replaces_the_one_before_once(
 
 def test_an_empty_batch_commits_nothing(catalog: DirectoryNamespace, query: Query) -> None:
     create(catalog, "t", data=numbers(1))
-    nothing = query._writer().write(iter([]))
-    query.commit([nothing], 0)
+    query.run(0)
 
     assert versions(catalog) == 1
 
 
 def test_a_plain_path_gets_each_batch_once_too(query: Query, tmp_path: Path) -> None:
     path = tmp_path / "plain.lance"
-    query.options = Options({"path": str(path)})
+    query = Query(path=path)
     for _ in range(2):
         query.run(0, 1)
         query.run(1, 2, 3)
@@ -323,14 +321,14 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
     with pytest.raises(tiltyard.TiltyardError, match="column"):
         query.write(1)
 
-    assert data_files(catalog, tmp_path) == (1, 1)
+    assert has_no_other_files(catalog, tmp_path)
 
 
 def test_a_task_that_belongs_to_no_query_is_refused(catalog: DirectoryNamespace) -> None:
     with pytest.raises(InvalidInputError, match="which query"):
-        sink._query_of_this_task()
+        stream_sink.query_of_task()
 
 
 def test_options_of_a_single_write_are_refused(query: Query, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="if_exists"):
-        Query(tmp_path, if_exists="ignore").run(0, 1)
+        Query(root=tmp_path, path="t", if_exists="ignore")

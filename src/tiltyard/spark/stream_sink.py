@@ -1,16 +1,16 @@
 """A stream into a table: each micro-batch is committed once, however often it is run.
 
 The commit of a batch carries the ids of its query and of the batch. Before a batch is committed,
-the versions since the last look are searched for the newest batch of the query; batches of a query
-only grow, so that one tells. The commit then counts only if no row was touched after the version up
-to which was looked: whoever comes second, be it a driver that was thought dead, looks again and
-finds the other's.
+the versions since the last search are searched for the newest batch of the query; the numbers of
+batches only grow, so that one decides. The commit is refused if any row was changed after the last
+version that was searched: of two drivers, one of which was thought dead, the second then searches
+again and finds the batch of the first.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
+from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.lifecycle.writing import PendingWrite
-from tiltyard.spark.options import Options
-from tiltyard.spark.plain import Directory, PlainWrite
+from tiltyard.spark.options import StreamWriteOptions
+from tiltyard.spark.path_table import PendingPathWrite
 from tiltyard.spark.scan import pin
 from tiltyard.spark.target import Target
-from tiltyard.spark.write import Writer
+from tiltyard.spark.write import Writer, logged, writes_of
 from tiltyard.tables import history
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Snapshot
@@ -41,29 +41,27 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Message(WriterCommitMessage):
-    """What one task wrote, for which query, and what all tasks of the batch were told."""
+class StreamMessage(WriterCommitMessage):
+    """What one task wrote, for which query, and the write that all tasks of the batch share."""
 
     query: str
-    pending: PendingWrite | PlainWrite
+    pending: PendingWrite | PendingPathWrite
     schema: pa.Schema
     fragments: tuple[str, ...]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """One micro-batch. Spark makes one of these to write it, and another to commit or abort it."""
+    """One micro-batch. Spark makes one writer to write it, and another to commit or abort it."""
 
-    def __init__(
-        self, target: Target, schema: StructType, overwrite: bool, options: Options
-    ) -> None:
-        self._target = target
-        self._writer = Writer(target, schema, overwrite, _of_the_write(options))
+    def __init__(self, options: StreamWriteOptions, schema: StructType, overwrite: bool) -> None:
+        self._target = Target.of(options)
+        self._writer = Writer(options, schema, overwrite)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
         """On an executor: the rows of one task."""
-        query = _query_of_this_task()
+        query = query_of_task()
         written = self._writer.write(iterator)
-        return Message(query, self._writer.pending, self._writer.schema, written.fragments)
+        return StreamMessage(query, self._writer.pending, self._writer.schema, written.fragments)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """On the driver, after all tasks: one commit, unless this batch has one already."""
@@ -83,14 +81,15 @@ class StreamWriter(DataSourceStreamArrowWriter):
             batch.sweep(close=True)
 
 
-# Up to which version this process has looked for a query's batches, and the newest it knows of.
-_looked: dict[tuple[str, str], tuple[int, int]] = {}
-NONE = -1
+# By table and query: the last version that this process has searched for batches of the query, and
+# the newest batch that it knows of.
+searched: dict[tuple[str, str], tuple[int, int]] = {}
+NO_BATCH = -1
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A micro-batch whose rows are in files: what is to be committed, and how it is known."""
+    """A micro-batch whose rows are in files: what is to be committed, and its ids."""
 
     target: Target
     query: str
@@ -103,12 +102,12 @@ class _Batch:
     def of(
         cls, target: Target, messages: Sequence[WriterCommitMessage | None], number: int
     ) -> _Batch | None:
-        """What the tasks sent; None if no task came so far as to send anything."""
-        found = [each for each in messages if isinstance(each, Message)]
-        if not found:
+        """What the tasks sent; None if no task sent anything."""
+        sent = [message for message in messages if isinstance(message, StreamMessage)]
+        if not sent:
             return None
-        first = found[0]
-        fragments = tuple(text for each in found for text in each.fragments)
+        first = sent[0]
+        fragments = tuple(text for message in sent for text in message.fragments)
         return cls(target, first.query, number, first.pending, first.schema, fragments)
 
     def commit(self) -> None:
@@ -129,23 +128,23 @@ class _Batch:
                 if pin(self.target, At()).at == table.at:
                     raise  # it was not another commit that came first
                 continue
-            _looked[table.uri, self.query] = version, self.number
+            searched[table.uri, self.query] = version, self.number
             return
         raise ConcurrentModificationError(
-            f"others committed to {self.target.name} first, {TRIES} times",
-            hint="restart the query: no row is lost, and none will come twice",
+            f"other commits to {self.target.name} came first, {TRIES} times",
+            hint="restart the query: no row is lost, and none will be there twice",
         )
 
     def _newest_batch(self, table: Snapshot) -> int:
-        """The newest batch of the query that is in the table. Looks at no version twice."""
-        after, known = _looked.get((table.uri, self.query), (0, NONE))
-        found = history.find_commit(table, QUERY, self.query, after)
-        newest = known if found is None else int(found[1][BATCH])
-        _looked[table.uri, self.query] = table.at.version or 0, newest
+        """The newest batch of the query that is in the table. Searches no version twice."""
+        after, known = searched.get((table.uri, self.query), (0, NO_BATCH))
+        commit = history.find_commit(table, QUERY, self.query, after)
+        newest = known if commit is None else int(commit[1][BATCH])
+        searched[table.uri, self.query] = table.at.version or 0, newest
         return newest
 
     def _finish(self, expected: int | None) -> int:
-        finished = self._writes.finish(
+        finished = writes_of(self.target).finish(
             self.pending,
             self.fragments,
             self.schema,
@@ -155,46 +154,23 @@ class _Batch:
         return finished if isinstance(finished, int) else int(finished.version)
 
     def abandon(self) -> None:
-        self._tidy(lambda: self._writes.abandon(self.pending, self.fragments))
+        with logged(f"remove files of batch {self.number}"):
+            writes_of(self.target).abandon(self.pending, self.fragments)
 
     def sweep(self, *, close: bool = False) -> None:
-        """What tasks left that were killed, or were not the first to end; `close` tells those that
-        still run to take back what they wrote."""
-        if isinstance(self.pending, PendingWrite):
-            self._tidy(lambda: self._writes.sweep(self.pending, self.fragments, close=close))
-
-    def _tidy(self, remove: Callable[[], object]) -> None:
-        """Tidying up is not worth a failed batch: what goes wrong is only logged."""
-        try:
-            remove()
-        except TiltyardError as error:
-            log.warning("could not remove files of batch %d: %s", self.number, error)
-
-    @property
-    def _writes(self) -> Any:
-        if self.target.path is not None:
-            return Directory(self.target.path, self.target.storage)
-        return self.target.namespace().writes
+        """Remove what tasks left that were killed, or were not the first to end; `close` tells
+        tasks that still run to remove what they wrote."""
+        with logged(f"remove files that failed tasks of batch {self.number} left"):
+            writes_of(self.target).sweep(self.pending, self.fragments, close=close)
 
 
-def _of_the_write(options: Options) -> Options:
-    """The options that a write of one batch knows."""
-    if "if_exists" in options:
-        raise InvalidInputError(
-            "the option 'if_exists' has no meaning in a stream", hint="use another output mode"
-        )
-    return Options({name: value for name, value in options.items() if name not in _OF_SPARK})
-
-
-_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-
-
-def _query_of_this_task() -> str:
+def query_of_task() -> str:
+    """The id of the query that this task belongs to."""
     task = TaskContext.get()
     query = task.getLocalProperty(_QUERY_ID) if task is not None else None
     if not query:
         raise InvalidInputError(
-            "nothing tells which query this batch belongs to, so it could not be committed once",
+            "it is not known which query this batch belongs to, so it could not be committed once",
             hint="a stream is started by writeStream.start(), in micro-batches",
         )
     return query
