@@ -21,7 +21,6 @@ from tiltyard.cli import (
     failures,
     health,
     jobs,
-    jobs_maintain,
     lives,
     maintenance,
     migrate,
@@ -78,7 +77,6 @@ verb(app, "sql")(sql.sql)
 verb(app, "completion")(completion.completion)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
-jobs_maintain.add_to(jobs.app)
 lives.add_to(table.app)
 versions.add_to(table.app)
 
