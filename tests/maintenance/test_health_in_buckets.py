@@ -14,12 +14,12 @@ from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
-from tiltyard.maintenance.drift import Mending
 from tiltyard.maintenance.orphan_candidates import OrphanKind
 from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.maintenance.sidecars import OperationKind
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.drift import Mending
+from tiltyard.versions.lance_format import transaction_of
 
 pytestmark = pytest.mark.servers
 

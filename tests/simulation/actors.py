@@ -20,7 +20,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode, Table, no_such_table
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.creation import Creation
@@ -34,8 +34,9 @@ from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.lifecycle.writing import WriteMode, Writing
 from tiltyard.store import Ambiguous, Retry
-from tiltyard.versions.directory import DirectoryVersions
-from tiltyard.versions.managed import ManagedVersions
+from tiltyard.versions.file_versions import FileVersions
+from tiltyard.versions.references import References
+from tiltyard.versions.row_versions import RowVersions
 
 EPOCH_MS = 1_700_000_000_000
 LOCATION = names.table_directory(TABLE)
@@ -67,8 +68,9 @@ class Code:
     manifest: type[ManifestCatalog] = ManifestCatalog
     purge: type[Purge] = Purge
     tokens: Callable[[str], Tokens] = Tokens
-    versions: type[DirectoryVersions] = DirectoryVersions
-    managed: type[ManagedVersions] = ManagedVersions
+    file_versions: type[FileVersions] = FileVersions
+    row_versions: type[RowVersions] = RowVersions
+    references: type[References] = References
 
 
 class Kit:

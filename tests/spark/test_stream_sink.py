@@ -1,4 +1,4 @@
-"""A stream into a table: what is committed, once, whoever replays it."""
+"""A stream into a table: a batch is committed once, however often it is replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.behaviours.calls import create
 from tests.spark.lake import data_files, owned_files
 from tests.spark.streams import numbers
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
-from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.writes import Writes
 from tiltyard.spark import stream_sink
 from tiltyard.spark.options import StreamWriteOptions
@@ -34,9 +33,8 @@ class Query:
     def write(self, *ids: int) -> list[StreamMessage]:
         """What tasks send, of one row each; a single one without rows, if there are none."""
         writer = pickle.loads(pickle.dumps(self._writer()))
-        return [writer.write(iter(numbers(number).to_batches())) for number in ids] or [
-            writer.write(iter([]))
-        ]
+        tasks = [numbers(number).to_batches() for number in ids] or [[]]
+        return [writer.write(iter(batches)) for batches in tasks]
 
     def commit(self, messages: list[StreamMessage], batch: int) -> None:
         self._writer().commit(pickle.loads(pickle.dumps(messages)), batch)
@@ -52,16 +50,43 @@ class Query:
         return StreamWriter(self._options, schema, self._overwrites)
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> DirectoryNamespace:
-    return tiltyard.connect(tmp_path)
+class Sink:
+    """The table `t`, that queries write."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.catalog = tiltyard.connect(root)
+
+    def create(self, data: pa.Table | None = None) -> None:
+        create(self.catalog, "t", data=numbers(1) if data is None else data)
+
+    def open(self) -> lance.LanceDataset:
+        return self.catalog.open_table(["t"])
+
+    def append(self, *ids: int) -> None:
+        lance.write_dataset(numbers(*ids), self.open(), mode="append")
+
+    def ids(self) -> list[int]:
+        return sorted(self.open().to_table().column("id").to_pylist())
+
+    def has_no_other_files(self) -> bool:
+        """Whether every data file in the directory is one of the table's."""
+        return data_files(self.root, "t") == owned_files(self.open())
+
+    def query(self, **options: Any) -> Query:
+        return Query(root=self.root, path="t", **options)
 
 
 @pytest.fixture
-def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
+def sink(tmp_path: Path) -> Sink:
+    return Sink(tmp_path)
+
+
+@pytest.fixture
+def query(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> Iterator[Query]:
     monkeypatch.setattr(stream_sink, "query_of_task", lambda: "q")
     forget()
-    yield Query(root=tmp_path, path="t")
+    yield sink.query()
     forget()
 
 
@@ -70,36 +95,21 @@ def forget() -> None:
     stream_sink.searched.clear()
 
 
-def ids(catalog: DirectoryNamespace) -> list[int]:
-    return sorted(catalog.open_table(["t"]).to_table().column("id").to_pylist())
-
-
-def versions(catalog: DirectoryNamespace) -> int:
-    return int(catalog.open_table(["t"]).version)
-
-
-def has_no_other_files(catalog: DirectoryNamespace, root: Path) -> bool:
-    """Whether every data file in the directory is one of the table's."""
-    return data_files(root, "t") == owned_files(catalog.open_table(["t"]))
-
-
-def test_a_batch_is_one_commit_that_says_whose_it_is(
-    catalog: DirectoryNamespace, query: Query
-) -> None:
-    create(catalog, "t", data=numbers(1))
+def test_a_batch_is_one_commit_that_says_whose_it_is(sink: Sink, query: Query) -> None:
+    sink.create()
     query.run(0, 2, 3)
 
-    dataset = catalog.open_table(["t"])
+    dataset = sink.open()
     properties = dataset.read_transaction(2).transaction_properties
-    assert (ids(catalog), dataset.version) == ([1, 2, 3], 2)
+    assert (sink.ids(), dataset.version) == ([1, 2, 3], 2)
     assert (properties[QUERY], properties[BATCH]) == ("q", "0")
 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_batch_that_is_replayed_commits_nothing_and_leaves_nothing(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path, restarted: bool
+    sink: Sink, query: Query, restarted: bool
 ) -> None:
-    create(catalog, "t", data=numbers(1))
+    sink.create()
     query.run(0, 2)
     query.run(1, 3)
     if restarted:
@@ -107,47 +117,43 @@ def test_a_batch_that_is_replayed_commits_nothing_and_leaves_nothing(
     query.run(1, 3)
     query.run(0, 2)
 
-    assert (ids(catalog), versions(catalog)) == ([1, 2, 3], 3)
-    assert has_no_other_files(catalog, tmp_path)
+    assert (sink.ids(), sink.open().version) == ([1, 2, 3], 3)
+    assert sink.has_no_other_files()
 
 
-def test_a_batch_that_created_the_table_is_found_there(
-    catalog: DirectoryNamespace, query: Query
-) -> None:
+def test_a_batch_that_created_the_table_is_found_there(sink: Sink, query: Query) -> None:
     query.run(0, 1, 2)
     forget()
     query.run(0, 1, 2)
     query.run(1, 3)
 
-    assert ids(catalog) == [1, 2, 3]
+    assert sink.ids() == [1, 2, 3]
 
 
-def test_a_batch_is_found_behind_the_commits_of_others(
-    catalog: DirectoryNamespace, query: Query
-) -> None:
-    create(catalog, "t", data=numbers(1))
+def test_a_batch_is_found_behind_the_commits_of_others(sink: Sink, query: Query) -> None:
+    sink.create()
     query.run(0, 2)
     for number in range(10, 20):
-        lance.write_dataset(numbers(number), catalog.open_table(["t"]), mode="append")
-    dataset = catalog.open_table(["t"])
+        sink.append(number)
+    dataset = sink.open()
     dataset.create_scalar_index("id", "BTREE")
     dataset.optimize.compact_files()
     forget()
     query.run(0, 2)
     query.run(1, 3)
 
-    assert ids(catalog) == [1, 2, 3, *range(10, 20)]
+    assert sink.ids() == [1, 2, 3, *range(10, 20)]
 
 
 def test_queries_do_not_take_each_others_batches_for_theirs(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query.run(0, 1)
     query.run(1, 2)
     monkeypatch.setattr(stream_sink, "query_of_task", lambda: "another")
-    Query(root=tmp_path, path="t").run(0, 3)
+    sink.query().run(0, 3)
 
-    assert ids(catalog) == [1, 2, 3]
+    assert sink.ids() == [1, 2, 3]
 
 
 def stalled_before_the_commit(
@@ -166,11 +172,11 @@ def stalled_before_the_commit(
 
 
 def test_a_driver_that_was_thought_dead_does_not_commit_a_batch_again(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has looked and found nothing; then its successor commits the batch, and it goes on."""
-    create(catalog, "t", data=numbers(1))
-    successor = Query(root=tmp_path, path="t")
+    sink.create()
+    successor = sink.query()
 
     def take_over() -> None:
         forget()
@@ -180,69 +186,63 @@ def test_a_driver_that_was_thought_dead_does_not_commit_a_batch_again(
     stalled_before_the_commit(monkeypatch, take_over)
     query.run(0, 2, 3)
 
-    assert (ids(catalog), versions(catalog)) == ([1, 2, 3], 2)
-    assert has_no_other_files(catalog, tmp_path)
+    assert (sink.ids(), sink.open().version) == ([1, 2, 3], 2)
+    assert sink.has_no_other_files()
 
 
 def test_a_driver_that_was_thought_dead_does_not_create_the_table_again(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    successor = Query(root=tmp_path, path="t")
+    successor = sink.query()
     stalled_before_the_commit(monkeypatch, lambda: successor.run(0, 1))
     with pytest.raises(ConcurrentModificationError):
         query.run(0, 1)
     query.run(0, 1)
 
-    assert ids(catalog) == [1]
+    assert sink.ids() == [1]
 
 
 @pytest.mark.parametrize("other", ["append", "delete", "compaction", "index"])
 def test_a_commit_that_others_preceded_is_made_after_another_look(
-    catalog: DirectoryNamespace, query: Query, monkeypatch: pytest.MonkeyPatch, other: str
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    create(catalog, "t", data=numbers(1, 2))
-    lance.write_dataset(numbers(3), catalog.open_table(["t"]), mode="append")
+    sink.create(numbers(1, 2))
+    sink.append(3)
 
     def meanwhile() -> None:
-        dataset = catalog.open_table(["t"])
-        if other == "append":
-            lance.write_dataset(numbers(4), dataset, mode="append")
-        elif other == "delete":
-            dataset.delete("id = 1")
-        elif other == "compaction":
-            dataset.optimize.compact_files()
-        else:
-            dataset.create_scalar_index("id", "BTREE")
+        {
+            "append": lambda: sink.append(4),
+            "delete": lambda: sink.open().delete("id = 1"),
+            "compaction": lambda: sink.open().optimize.compact_files(),
+            "index": lambda: sink.open().create_scalar_index("id", "BTREE"),
+        }[other]()
 
     stalled_before_the_commit(monkeypatch, meanwhile)
     query.run(0, 9)
     expected = {"append": [1, 2, 3, 4, 9], "delete": [2, 3, 9]}.get(other, [1, 2, 3, 9])
 
-    assert ids(catalog) == expected
+    assert sink.ids() == expected
     if other == "index":
-        assert [index.name for index in catalog.open_table(["t"]).describe_indices()] == ["id_idx"]
+        assert [index.name for index in sink.open().describe_indices()] == ["id_idx"]
 
 
 def test_a_complete_result_that_others_preceded_replaces_theirs_too(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    complete = Query(root=tmp_path, path="t", overwrites=True)
+    complete = sink.query(overwrites=True)
     complete.run(0, 1, 2)
-    stalled_before_the_commit(
-        monkeypatch,
-        lambda: lance.write_dataset(numbers(5), catalog.open_table(["t"]), mode="append"),
-    )
+    stalled_before_the_commit(monkeypatch, lambda: sink.append(5))
     complete.run(1, 3)
 
-    assert (ids(catalog), versions(catalog)) == ([3], 3)
+    assert (sink.ids(), sink.open().version) == ([3], 3)
 
 
 def test_no_version_is_looked_at_twice(
-    catalog: DirectoryNamespace, query: Query, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(catalog, "t", data=numbers(1))
+    sink.create()
     for number in range(40):
-        catalog.open_table(["t"]).update_config({"key": str(number)})
+        sink.open().update_config({"key": str(number)})
     seen: list[int] = []
     look = lance.LanceDataset.read_transaction
 
@@ -254,56 +254,51 @@ def test_no_version_is_looked_at_twice(
     monkeypatch.setattr(lance.LanceDataset, "read_transaction", counted)
     for batch in range(1, 5):
         query.run(batch, 10 + batch)
-    lance.write_dataset(numbers(99), catalog.open_table(["t"]), mode="append")
+    sink.append(99)
     query.run(5, 3)
 
     assert len(seen) == len(set(seen)) <= 1, seen
 
 
-def test_an_aborted_batch_leaves_no_row_and_no_file(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path
-) -> None:
-    create(catalog, "t", data=numbers(1))
+def test_an_aborted_batch_leaves_no_row_and_no_file(sink: Sink, query: Query) -> None:
+    sink.create()
     written = query.write(2, 3)
     query.abort([*written, None], 0)  # type: ignore[list-item]
 
-    assert (ids(catalog), versions(catalog)) == ([1], 1)
-    assert has_no_other_files(catalog, tmp_path)
+    assert (sink.ids(), sink.open().version) == ([1], 1)
+    assert sink.has_no_other_files()
 
 
-def test_an_abort_after_the_commit_takes_nothing_back(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path
-) -> None:
+def test_an_abort_after_the_commit_takes_nothing_back(sink: Sink, query: Query) -> None:
     """Spark aborts too when a commit raised that had landed."""
-    create(catalog, "t", data=numbers(1))
+    sink.create()
     written = query.write(2, 3)
     query.commit(written, 0)
     query.abort(written, 0)
 
-    assert ids(catalog) == [1, 2, 3]
-    assert has_no_other_files(catalog, tmp_path)
+    assert sink.ids() == [1, 2, 3]
+    assert sink.has_no_other_files()
 
 
-def test_a_complete_result_replaces_the_one_before_once(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path
-) -> None:
-    complete = Query(root=tmp_path, path="t", overwrites=True)
+def test_a_complete_result_replaces_the_one_before_once(sink: Sink, query: Query) -> None:
+    complete = sink.query(overwrites=True)
     complete.run(0, 1, 2)
     complete.run(1, 3)
     forget()
     complete.run(1, 3)
 
-    assert (ids(catalog), versions(catalog)) == ([3], 2)
+    assert (sink.ids(), sink.open().version) == ([3], 2)
 
 
-def test_an_empty_batch_commits_nothing(catalog: DirectoryNamespace, query: Query) -> None:
-    create(catalog, "t", data=numbers(1))
+def test_an_empty_batch_commits_nothing(sink: Sink, query: Query) -> None:
+    sink.create()
     query.run(0)
 
-    assert versions(catalog) == 1
+    assert sink.open().version == 1
 
 
-def test_a_plain_path_gets_each_batch_once_too(query: Query, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("query")
+def test_a_plain_path_gets_each_batch_once_too(tmp_path: Path) -> None:
     path = tmp_path / "plain.lance"
     query = Query(path=path)
     for _ in range(2):
@@ -315,20 +310,15 @@ def test_a_plain_path_gets_each_batch_once_too(query: Query, tmp_path: Path) -> 
 
 
 def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
-    catalog: DirectoryNamespace, query: Query, tmp_path: Path
+    sink: Sink, query: Query
 ) -> None:
-    create(catalog, "t", data=pa.table({"id": pa.array(["text"])}))
+    sink.create(pa.table({"id": pa.array(["text"])}))
     with pytest.raises(tiltyard.TiltyardError, match="column"):
         query.write(1)
 
-    assert has_no_other_files(catalog, tmp_path)
+    assert sink.has_no_other_files()
 
 
-def test_a_task_that_belongs_to_no_query_is_refused(catalog: DirectoryNamespace) -> None:
+def test_a_task_that_belongs_to_no_query_is_refused(sink: Sink) -> None:
     with pytest.raises(InvalidInputError, match="which query"):
         stream_sink.query_of_task()
-
-
-def test_options_of_a_single_write_are_refused(query: Query, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="if_exists"):
-        Query(root=tmp_path, path="t", if_exists="ignore")

@@ -312,25 +312,6 @@ def test_another_table_of_that_name_is_not_taken_for_the_first(tmp_path: Path) -
         stream.rows()
 
 
-# -- options
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"starting_version": "yesterday"}, "starting_version"),
-        ({"starting_version": 0}, "starting_version"),
-        ({"change_kinds": True, "skip_changes": True}, "choose one of them"),
-        ({"max_rows_per_batch": 0}, "max_rows_per_batch"),
-        ({"start_version": 1}, "did you mean 'starting_version'"),
-        ({"filter": "id > 1"}, "filter"),
-    ],
-)
-def test_wrong_options_are_refused(table: Table, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        table.stream(**options)
-
-
 def test_a_checkpoint_of_another_source_is_told(table: Table) -> None:
     stream = table.stream()
 

@@ -45,15 +45,24 @@ class TableGuard:
         present = marker.read(context.store, table[0]) if len(table) == 1 else marker.ABSENT
         return cls(context.catalog.find(table), present.tag, present.floor)
 
-    def still_same(self, context: CatalogContext) -> bool:
-        """Whether the table exists as it was found. TableNotFoundError if there is none.
+    def table_now(self, context: CatalogContext) -> Table | None:
+        """The table as it is now; None if another has its name. TableNotFoundError.
 
         What finding the table takes; at `<name>.lance` one request, of the marker alone.
         """
         if self.has_marker:
-            return marker.read(context.store, self.table.id[0]).tag == self.tag
-        found = context.catalog.find(self.table.id)
-        return (found.location, found.managed) == (self.table.location, self.table.managed)
+            is_same = marker.read(context.store, self.table.id[0]).tag == self.tag
+            return self.table if is_same else None
+        table = context.catalog.find(self.table.id)
+        return table if table.location == self.table.location else None
+
+    def still_same(self, context: CatalogContext) -> bool:
+        """Whether the table exists as it was found, and keeps its versions as it did then.
+
+        TableNotFoundError. The requests of `table_now`.
+        """
+        table = self.table_now(context)
+        return table is not None and table.managed == self.table.managed
 
     def require_same(self, context: CatalogContext) -> None:
         """ConcurrentModificationError if the table was dropped or replaced since it was found."""

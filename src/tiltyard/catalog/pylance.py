@@ -30,11 +30,31 @@ T = TypeVar("T")
 
 STORAGE_VERSION = "2.2"
 MOST_ROWS_PER_FILE = 1024 * 1024
-# How often Lance itself puts a change on top of others that came first.
+# How often Lance itself rebases a change onto commits that were first.
 RETRIES = 20
 
-# What pylance raises, for whatever reason; the text tells more.
+# What pylance raises, for whatever reason; the functions below read the text.
 FAILURES = (OSError, ValueError, RuntimeError)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether pylance did not find a table, a version or a file of it."""
+    return "not found" in str(error).lower()
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether pylance found a table where it was to create one."""
+    return "already exists" in str(error)
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Whether pylance rejects what its caller wants: a filter, a column, a projection."""
+    return isinstance(error, ValueError) and "user input" in str(error)
+
+
+def is_unreadable_compaction(error: BaseException) -> bool:
+    """Whether a transaction is a compaction that rewrote an index, which pylance 14 can't read."""
+    return isinstance(error, TypeError) and "RewrittenIndex" in str(error)
 
 
 @dataclass(frozen=True)
@@ -48,12 +68,14 @@ class Staged:
     @property
     def files(self) -> list[str]:
         return [
-            f"{self.location}/data/{file.path}" for each in self.fragments for file in each.files
+            f"{self.location}/data/{file.path}"
+            for fragment in self.fragments
+            for file in fragment.files
         ]
 
 
 class Door(Protocol):
-    """A namespace that the commits of one table go to. See `versions.client`."""
+    """A namespace that the commits of one table go to. See `versions.commit_client`."""
 
     @property
     def table_id(self) -> TableId:
@@ -62,7 +84,7 @@ class Door(Protocol):
     def open(self, version: int | str | None = None) -> lance.LanceDataset:
         """The table, at its latest version, a version number or a tag, ready to be changed."""
 
-    def plainly(self) -> AbstractContextManager[None]:
+    def raising_refusals(self) -> AbstractContextManager[None]:
         """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 
@@ -133,7 +155,7 @@ class Lance:
                 session=self._session if onto is None else None,  # else it has its own
             )
         except FAILURES as error:
-            if onto is None and "already exists" in str(error):
+            if onto is None and is_taken(error):
                 raise LostRaceError(f"{location} was written by another process") from error
             raise self.explain(error, f"write the data of {location}") from error
         return Staged(location, data.schema, fragments)
@@ -169,7 +191,7 @@ class Lance:
                 **_arguments(through if onto is None else None),
             )
         except FAILURES as error:
-            return self._settle(staged.location, base + 1, transaction.uuid, error)
+            return self._resolve(staged.location, base + 1, transaction.uuid, error)
 
     def append(
         self, staged: Staged, onto: lance.LanceDataset, *, properties: dict[str, str] | None = None
@@ -196,7 +218,7 @@ class Lance:
         A merge names every fragment of its version, so Lance rebases it over nothing that touches
         a row. It keeps the indexes, which an overwrite would not.
         """
-        present = [each.metadata for each in onto.get_fragments()]
+        present = [fragment.metadata for fragment in onto.get_fragments()]
         operation = lance.LanceOperation.Merge([*present, *staged.fragments], schema)
         transaction = lance.Transaction(
             onto.version, operation, transaction_properties=properties or {}
@@ -230,6 +252,15 @@ class Lance:
                 raise LostRaceError(f"{location} was changed by another process") from error
             raise self.explain(error, f"commit to {location}") from error
 
+    def restore(self, dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+        """Make an older version the next one of the branch that is open.
+
+        The commit builds on what is latest, not on the older version: that may be one of those that
+        stay behind the boundary, where nobody else may build on it.
+        """
+        operation = lance.LanceOperation.Restore(version)
+        return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+
     def _landed(self, location: str, after: int, uuid: str) -> lance.LanceDataset | None:
         """The version that a transaction made, if it can be seen now."""
         try:
@@ -251,7 +282,7 @@ class Lance:
         except FAILURES as error:
             raise self.explain(error, f"commit to {dataset.uri}") from error
 
-    def _settle(
+    def _resolve(
         self, location: str, version: int, uuid: str, error: Exception
     ) -> lance.LanceDataset:
         """Find out whose the version is. Only another's proves that ours can't come any more."""

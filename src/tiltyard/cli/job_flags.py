@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
-from tiltyard.cli import identifiers, spark
+from tiltyard.cli import arguments, spark
+from tiltyard.cli.arguments import duration
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.flags import duration
 from tiltyard.cli.options import parse_pairs
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 from tiltyard.job_options import FLAG, LEAST, Duration, Flag, JobOptions, JobProgress, Name
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def check_names(
 
     if tables and namespace is not None:
         raise UsageError("name tables, or a namespace by --in", "and not both")
-    parsed = identifiers.parse_all([str(table) for table in tables or ()])
+    parsed = arguments.parse_ids([str(table) for table in tables or ()])
     if namespace is not None:
-        wanted = DescribeNamespaceRequest(id=identifiers.parse(str(namespace)))
+        wanted = DescribeNamespaceRequest(id=arguments.parse_id(str(namespace)))
         call.catalog.describe_namespace(wanted)
     if len(parsed) == 1:
         call.catalog.table_exists(TableExistsRequest(id=parsed[0]))

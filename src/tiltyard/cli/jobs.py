@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
+from tiltyard.cli import arguments, jobs_data, maintenance, profiles, spark, trash
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_data, maintenance, profiles, spark, trash
+from tiltyard.cli.arguments import Apply, Name, OlderDrops, Yes
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import Exit, UsageError
-from tiltyard.cli.flags import Apply, Name, OlderDrops, Yes
 from tiltyard.cli.job_flags import check_names, running, with_job_flags
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm
 from tiltyard.job_options import CleanupJob, IndexJob, OptimizeJob, PurgeJob
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def purge(
         )
     if older_than is not None:
         options = replace(options, older_than=trash.cutoff(older_than))
-    identifiers.parse_all([str(table) for table in options.tables or ()])
+    arguments.parse_ids([str(table) for table in options.tables or ()])
     with running(call, "purge the trash", master, "Purging") as (session, progress):
         from tiltyard.spark.jobs.purge import choose_dropped, run
 
@@ -135,7 +134,7 @@ def index(
 
     If the table has an index of that name, nothing is done.
     """
-    parts = identifiers.parse(table)
+    parts = arguments.parse_id(table)
     check_names(call, [table])
     with running(call, "build the index", master, "Building") as (session, progress):
         from tiltyard.spark.jobs.indexes import request, run

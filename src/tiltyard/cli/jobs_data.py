@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers, maintenance, migrate, spark
+from tiltyard.cli import arguments, maintenance, migrate, spark
+from tiltyard.cli.arguments import Apply, Yes
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm_all
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.flags import Apply, Yes
 from tiltyard.cli.job_flags import check_names, running, with_job_flags
 from tiltyard.cli.output import Field, Format, Row
+from tiltyard.cli.terminal import confirm_all
 from tiltyard.job_options import (
     ExportJob,
     IngestJob,
@@ -105,7 +105,7 @@ def _by_table(sources: Sequence[str]) -> dict[str, list[str]]:
         table, equals, path = source.partition("=")
         if not equals or not table or not path:
             raise UsageError(f"a source is TABLE=PATH, not {source!r}", "like users=/data/users")
-        by_table.setdefault(identifiers.shown(identifiers.parse(table)), []).append(path)
+        by_table.setdefault(arguments.shown_id(arguments.parse_id(table)), []).append(path)
     return by_table
 
 

@@ -112,7 +112,7 @@ class Registrar:
             tuple(_inserting(*each) for each in zip(requests, placed, states, strict=True))
         )
         if self._manifest is not None:
-            snapshot = self._manifest.without_left_over(snapshot, shown)
+            snapshot = self._manifest.remove_stale_rows(snapshot, shown)
             commit.apply(Draft(snapshot))  # a refusal has to come before anything is shown
         self._store.require_conditions()
         for state in states:

@@ -142,7 +142,7 @@ class TableLifecycle:
     def _cascade(
         self, manifest: ManifestCatalog, namespace: NamespaceId, terms: TermsOf
     ) -> Mapping[str, str]:
-        snapshot = manifest.existing(namespace)
+        snapshot = manifest.read_with(namespace)
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))

@@ -16,8 +16,8 @@ from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.maintenance.sidecars import CoveredTable, OperationKind, Sidecar
 from tiltyard.store import NotThere, Outcome
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.staged import read_staged, transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.lance_format import read_staged, transaction_of
 
 
 class BatchCommits:

@@ -24,7 +24,7 @@ from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan, Or
 from tiltyard.names import TableId
 from tiltyard.store import Entry, LocalStore
 from tiltyard.store.read_back import PROBES
-from tiltyard.versions.pins import is_pin
+from tiltyard.versions.retention import is_pin
 
 
 class CatalogOrphans:
@@ -117,8 +117,8 @@ def _referenced_directories(snapshot: Snapshot) -> set[str]:
     """Directories of rows, live or in the trash; of a location below one, its top directory."""
     return {
         names.top_directory(location)
-        for part in snapshot.parts
-        for location in part.rows.column("location").to_pylist()
+        for fragment in snapshot.fragments
+        for location in fragment.rows.column("location").to_pylist()
         if location
     }
 

@@ -33,11 +33,11 @@ from tiltyard.maintenance.referenced_files import (
     read_by_version,
 )
 from tiltyard.names import TableId
-from tiltyard.store import NotThere
-from tiltyard.versions.references import branches, referred
+from tiltyard.store import NotThere, Retry
+from tiltyard.versions.retention import branch_names, referenced_versions
 
-# How often versions are chosen because a tag or a branch was made after the last choice.
-CHOICES = 3
+# A tag or a branch that is made after a choice of versions has them chosen again.
+_CHOICES = Retry(attempts=3, first_pause=0)
 _LIST_FORMAT = 1
 
 
@@ -222,12 +222,7 @@ class Cleaner:
         """
         self._context.store.require_conditions()
         with self._maintenance.lock_table(id):
-            for _ in range(CHOICES - 1):
-                try:
-                    return self._run(id)
-                except UnsupportedOperationError:  # a tag or a branch came since: choose again
-                    continue
-            return self._run(id)
+            return _CHOICES.on(UnsupportedOperationError, lambda: self._run(id))
 
     def _run(self, id: TableId) -> Cleaned:
         table = self._context.catalog.find(id)
@@ -263,7 +258,7 @@ class Cleaner:
 
     def _finish_branch_removals(self, table: Table) -> None:
         """A branch that was removed in part can't be read, which would stop the clean-up."""
-        if branches(self._context.store, table.location):
+        if branch_names(self._context.store, table.location):
             with self._opening(table):
                 dataset = self._context.lance.open(table.location)
                 self._maintenance.branches.finish_removals(table, dataset)
@@ -271,7 +266,7 @@ class Cleaner:
     # -- reading
 
     def _choose(self, table: Table) -> _Plan:
-        every = (None, *branches(self._context.store, table.location))
+        every = (None, *branch_names(self._context.store, table.location))
         choices = {branch: self._choose_on(table, branch) for branch in every}
         return _Plan(choices, spares_branches=not self._policy.branches)
 
@@ -279,7 +274,7 @@ class Cleaner:
         versions = self._versions(table, branch)
         if len(versions) < 2:
             return VersionChoice((), {version.version: "latest" for version in versions})
-        references = referred(self._context.store, table.location, branch)
+        references = referenced_versions(self._context.store, table.location, branch)
         now_ms = self._context.clock.now_ms()
         return choose(versions, references, self._policy, now_ms, self._min_age_ms)
 

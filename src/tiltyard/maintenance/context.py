@@ -16,12 +16,12 @@ import lance
 
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.store import Retry
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 # Locks that some thread holds or waits for, by the catalog's root and the table's id.
 _TABLE_LOCKS: WeakValueDictionary[tuple[str, TableId], threading.Lock] = WeakValueDictionary()

@@ -27,7 +27,6 @@ from tiltyard.lifecycle.trash_reader import TrashReader
 from tiltyard.maintenance.catalog_orphans import CatalogOrphans
 from tiltyard.maintenance.concurrent import Progress
 from tiltyard.maintenance.context import MaintenanceContext
-from tiltyard.maintenance.drift import Drifts
 from tiltyard.maintenance.inventory import TableInventory, count_fragments
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind
 from tiltyard.maintenance.policy import auto_cleanup_settings
@@ -85,7 +84,6 @@ class Doctor:
         maintenance: MaintenanceContext,
         trash: TrashReader,
         unfinished: UnfinishedOperations,
-        drifts: Drifts | None,
     ) -> None:
         self._context = maintenance.context
         self._store = maintenance.context.store
@@ -93,7 +91,7 @@ class Doctor:
         self._trash = trash
         self._unfinished = unfinished
         self._orphans = CatalogOrphans(maintenance.context)
-        self._tables = TableDoctor(maintenance, drifts)
+        self._tables = TableDoctor(maintenance)
 
     def examine(self, progress: Progress | None = None) -> list[Finding]:
         """Every finding, errors first. A handful of requests for each table."""
@@ -135,7 +133,7 @@ class Doctor:
     def _check_rows(self, snapshot: Snapshot, listing: Listing) -> Iterator[Finding]:
         """Rows of tables whose directory is gone."""
         present = set(listing.directories)
-        for object_id in snapshot.table_ids():
+        for object_id in snapshot.table_ids:
             row = snapshot.get(object_id)
             assert row is not None
             if self._has_files(row, present):
@@ -296,10 +294,9 @@ class TableDoctor:
     """Examines tables of one catalog: whether they open, who writes past the catalog, what would
     make them faster."""
 
-    def __init__(self, maintenance: MaintenanceContext, drifts: Drifts | None) -> None:
+    def __init__(self, maintenance: MaintenanceContext) -> None:
         self._maintenance = maintenance
         self._store = maintenance.context.store
-        self._drifts = drifts
 
     def examine(self, table: Table) -> list[Finding]:
         """What is wrong with one table, an error that stops the look included."""
@@ -318,7 +315,7 @@ class TableDoctor:
             if table.only_declared is False and self._store.first(folder) is None:
                 yield error("missing versions", shown, "none of its versions has a file")
             return
-        if table.managed and not table.arriving:
+        if table.managed and not table.becoming_managed:
             yield from self._check_drift(table, shown)
         dataset = self._maintenance.open_table(table)
         yield from _check_settings(dataset, shown)
@@ -340,8 +337,7 @@ class TableDoctor:
             )
 
     def _check_drift(self, table: Table, shown: str) -> Iterator[Finding]:
-        assert self._drifts is not None
-        drift = self._drifts.of(table)
+        drift = self._maintenance.versions.drifts.of(table)
         if not drift:
             return
         if drift.is_benign:

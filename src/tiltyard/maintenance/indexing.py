@@ -139,7 +139,7 @@ class IndexBuilder:
         client = self._maintenance.client(self._context.catalog.find(planned.table))
         row = planned.row
         try:
-            with self._maintenance.lock_table(planned.table), client.plainly():
+            with self._maintenance.lock_table(planned.table), client.raising_refusals():
                 dataset = client.open(planned.version)
                 dataset.commit_existing_index_segments(row.index_name, row.column, list(built))
         except (*FAILURES, TiltyardError) as error:

@@ -128,7 +128,7 @@ class Optimizer:
         retry = self._maintenance.retry
         row = Optimized(names.dotted(id))
         with self._maintenance.lock_table(id):
-            for attempt in range(retry.attempts):
+            for _ in retry:
                 table = self._context.catalog.find(id)
                 if self._context.catalog.latest(table) is None:
                     return replace(row, skipped=NO_VERSION)
@@ -137,7 +137,6 @@ class Optimizer:
                 except _OvertakenError as overtaken:
                     row = overtaken.row
                     log.info("table %s: another writer was first", names.display(id))
-                    retry.pause(attempt)
         raise ConcurrentModificationError(
             f"others changed table {names.display(id)} first, {retry.attempts} times in a row",
             hint="nothing is broken; optimize it when it is written to less",
@@ -174,7 +173,7 @@ class _Attempt:
     def run(self) -> Optimized:
         client = self._maintenance.client(self._table)
         try:
-            with client.plainly():
+            with client.raising_refusals():
                 dataset = client.open()
                 self._version = dataset.version
                 if not self._row.committed:
@@ -273,7 +272,7 @@ class SplitCompaction:
         table = self._context.catalog.find(planned.table)
         client = self._maintenance.client(table)
         try:
-            with self._maintenance.lock_table(planned.table), client.plainly():
+            with self._maintenance.lock_table(planned.table), client.raising_refusals():
                 dataset = client.open(planned.version)
                 options = self._options.for_lance(dataset.config())
                 files, size = _measure(dataset)

@@ -23,7 +23,7 @@ from tiltyard.maintenance.referenced_files import (
     read_by_version,
 )
 from tiltyard.settings import duration
-from tiltyard.versions.references import referred
+from tiltyard.versions.retention import referenced_versions
 
 DEFAULT_MIN_AGE = "7d"
 # Far more than what a commit may take before it looks at the boundary.
@@ -69,11 +69,11 @@ class CatalogOptimizer:
         if not table.exists():
             return CatalogOptimized()
         self._store.require_conditions()
-        before = len(table.read().parts)
+        before = len(table.read().fragments)
         committed = table.fold()
         after = table.read()
         return CatalogOptimized(
-            before, len(after.parts), after.version, committed, *self._clean_up(table, seconds)
+            before, len(after.fragments), after.version, committed, *self._clean_up(table, seconds)
         )
 
     def _clean_up(self, table: ManifestTable, seconds: float) -> tuple[int, int, int]:
@@ -98,7 +98,7 @@ class CatalogOptimizer:
                 if version <= highest and version not in going and kept.shows(version)
             }
             table.boundary.advance(highest, staying, going)
-            references = referred(self._store, DIRECTORY, None)
+            references = referenced_versions(self._store, DIRECTORY, None)
             going = [version for version in going if version not in references]
             self._store.delete_many(files[version].key for version in going)
         lists = removal.read_lists()
@@ -109,7 +109,7 @@ class CatalogOptimizer:
         """The versions that were superseded longer ago than that."""
         files = version_files.every(self._store, DIRECTORY)
         policy = CleanupPolicy(older_than=seconds)
-        references = referred(self._store, DIRECTORY, None)
+        references = referenced_versions(self._store, DIRECTORY, None)
         choice = choose(files, references, policy, self._now_ms(), round(seconds * 1000))
         return list(choice.going)
 

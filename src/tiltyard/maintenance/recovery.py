@@ -28,16 +28,16 @@ from tiltyard.maintenance.recovery_steps import (
 )
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars, SidecarState, UnreadableSidecar
 from tiltyard.names import TableId
-from tiltyard.store import NotThere, Outcome
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.store import NotThere, Outcome, Retry
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 log = logging.getLogger(__name__)
 
 # The owner of a younger sidecar is probably at work. Taking it over is safe, but stops the owner.
 RECOVERY_MIN_AGE_MS = 60_000
-# How often tables are observed anew because other writers were first.
-ROUNDS = 8
+# How often tables are observed because other writers were first.
+_ROUNDS = Retry(attempts=8, first_pause=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Recovery:
 
     def resolve(self, sidecar: Sidecar) -> Recovered:
         """Bring one operation to an end, from whatever state it is in now. Safe to repeat."""
-        for _ in range(ROUNDS):
+        for _ in _ROUNDS:
             try:
                 sidecar = self.sidecars.read(sidecar.operation)
             except NotThere:
@@ -151,13 +151,14 @@ class Recovery:
             except ConcurrentModificationError as lost:
                 log.info("operation %s: %s; looking again", sidecar.operation, lost)
         raise ConcurrentModificationError(
-            f"others changed the tables of operation {sidecar.operation} first, {ROUNDS} times",
+            f"others changed the tables of operation {sidecar.operation} first, "
+            f"{_ROUNDS.attempts} times",
             hint="recover again",
         )
 
     def undo_own(self, sidecar: Sidecar) -> None:
         """Take back what the owner let land after a recovery had stopped it."""
-        for _ in range(ROUNDS):
+        for _ in _ROUNDS:
             seen, changes = self._steps.observe(sidecar)
             landed = [
                 change if change is ChangeState.LANDED else ChangeState.GONE for change in changes

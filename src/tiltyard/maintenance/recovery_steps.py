@@ -24,10 +24,10 @@ from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, TableNotFoundError, TiltyardError
 from tiltyard.maintenance.sidecars import CoveredTable, Sidecar, SidecarState
 from tiltyard.store import NotThere
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.room import TableVersions
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.lance_format import transaction_of
+from tiltyard.versions.table_versions import TableVersions
 
 log = logging.getLogger(__name__)
 
@@ -251,7 +251,7 @@ class RecoverySteps:
     ) -> None:
         client = self._client(table)
         try:
-            with client.plainly():
+            with client.raising_refusals():
                 dataset = client.open(onto)
                 transaction = lance.Transaction(onto, operation(dataset), uuid=uuid)
                 lance.LanceDataset.commit(dataset, transaction, max_retries=retries)

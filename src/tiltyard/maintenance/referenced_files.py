@@ -24,7 +24,7 @@ import lance
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.store import Entry, NotThere, Retry, Store
 
@@ -311,13 +311,13 @@ def read_by_version(
     what the version has at which it begins, and to files of its own; it may name them by another
     address than ours, and Lance does not report which indexes it uses.
     """
-    for attempt in range(retry.attempts):
+    for attempt in retry:
         is_last = attempt + 1 == retry.attempts
         expected = set(present())
         try:
             read, bases = _read_by_version(context, location)
         except FAILURES as error:
-            if is_last or "not found" not in str(error).lower():
+            if is_last or not is_missing(error):
                 raise context.lance.explain(error, f"read the versions of {location}") from error
         else:
             missing = (bases | expected) - read.by_version.keys()
@@ -326,7 +326,6 @@ def read_by_version(
             if is_last:
                 first = min(missing, key=lambda version: (version.branch or "", version.version))
                 raise _incomplete(location, first, is_base=first in bases)
-        retry.pause(attempt)
     raise AssertionError("unreachable")
 
 

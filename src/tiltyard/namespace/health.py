@@ -8,19 +8,17 @@ from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.lifecycle.trash import DropTerms
-from tiltyard.maintenance.branches import RemovedBranch
 from tiltyard.maintenance.concurrent import Progress
 from tiltyard.maintenance.doctor import Finding
-from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
-from tiltyard.maintenance.policy import auto_cleanup_settings
+from tiltyard.maintenance.policy import Duration, auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
 from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
 from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
-
-Duration = str | int | float
+from tiltyard.versions.branches import RemovedBranch
+from tiltyard.versions.drift import Drift, Drifts, Mending, Repaired
 
 
 class Health(OperationGroup):
@@ -90,13 +88,13 @@ class Health(OperationGroup):
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
         table = self.services.access.find(id)
-        if self.services.drifts is None or not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             raise UnsupportedOperationError(
                 f"the versions of table {names.display(table.id)} are files, so whoever writes one "
                 f"has written a version",
                 hint="versions.manage makes rows of them",
             )
-        return table, self.services.drifts
+        return table, self.services.versions.drifts
 
     # -- branches and settings
 
@@ -143,7 +141,7 @@ class Health(OperationGroup):
     @operation("remove orphans of")
     def remove_orphans(
         self,
-        found: Iterable[Orphan],
+        orphans: Iterable[Orphan],
         *,
         older_than: Duration | None = None,
         even_if_young: bool = False,
@@ -154,7 +152,7 @@ class Health(OperationGroup):
         `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
         """
         floor_ms = orphan_floor_ms(older_than, removes=True, even_if_young=even_if_young)
-        return self.services.orphans.remove(found, floor_ms)
+        return self.services.orphans.remove(orphans, floor_ms)
 
     @operation("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
@@ -185,7 +183,7 @@ def orphan_floor_ms(
     if removes and floor_ms < ORPHAN_MIN_AGE_MS and not even_if_young:
         raise InvalidInputError(
             "files of writes that are under way may be younger than seven days",
-            hint="say even_if_young if nobody writes",
+            hint="pass even_if_young if nothing writes to the catalog",
         )
     return floor_ms
 

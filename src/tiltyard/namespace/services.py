@@ -19,18 +19,18 @@ from tiltyard.lifecycle.registration import Registrar
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.maintenance.batch_commits import BatchCommits
-from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.catalog_orphans import Adoption
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
-from tiltyard.maintenance.drift import Drifts, TolerantVersions
 from tiltyard.maintenance.inventory import Inventory
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.tables.files import LanceFiles
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.references import References
+from tiltyard.versions.table_versions import TableVersions
 
 
 class Services:
@@ -77,13 +77,9 @@ class Services:
 
     def _wire_versions(self) -> None:
         """The versions of tables, and the commits to them."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        self.versions = self.versions_type(store, clock, catalog, manifest, context.retry)
-        self.drifts = None if manifest is None else Drifts(store, clock, context.lance, manifest)
-        self.tolerant_versions = TolerantVersions(self.versions, catalog, self.drifts)
-        self.clients = CommitClients(context, self.tolerant_versions)
-        self.branches = Branches(context)
+        self.versions = self.versions_type(self.context)
+        self.clients = CommitClients(self.context, self.versions)
+        self.branches = Branches(self.context)
 
     def _wire_lifecycle(self) -> None:
         """How tables are created, dropped, restored, renamed and purged."""
@@ -113,7 +109,7 @@ class Services:
         self.writing = self.writing_type(
             store, clock, catalog, self.files, self.recreation, self.creation
         )
-        self.migration = Migration(store, clock, context.directory, manifest)
+        self.migration = Migration(context)
 
     def _make_purge(self) -> Purge:
         return self.purge_type(
@@ -131,6 +127,7 @@ class Services:
         context = self.context
         self.recovery = Recovery(context, self.versions, self.clients.of)
         self.access = TableAccess(context, self.versions, self.clients, self.recovery)
+        self.references = References(context, self.versions, self.branches, self.access)
         self.maintenance = MaintenanceContext(
             context,
             self.versions,
@@ -149,4 +146,4 @@ class Services:
         self.orphans = Orphans(self.maintenance)
         self.adoption = Adoption(context, self.markers)
         self.inventory = Inventory(self.maintenance, self.orphans)
-        self.doctor = Doctor(self.maintenance, self.lifecycle.bin, self.unfinished, self.drifts)
+        self.doctor = Doctor(self.maintenance, self.lifecycle.bin, self.unfinished)

@@ -4,7 +4,7 @@ Spark applies its own condition again to the rows that come, so a filter may let
 and never too little. A condition is translated if Lance's answer equals Spark's wherever Spark's is
 true or false; where Spark's is null, Lance may say anything. That carries over from the parts to
 AND, OR and NOT, because in three-valued logic a null that becomes known changes nothing that was
-known already. Whatever else there is comes out as None and is left to Spark.
+known already. Everything else becomes None and is left to Spark.
 
 Nothing here can fail on a row: no arithmetic, no cast but of a whole number to a wider one.
 """

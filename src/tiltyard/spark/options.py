@@ -141,7 +141,7 @@ Time = Annotated[datetime, _option(_time)]
 class Options(BaseModel):
     """Options that were checked. Frozen, picklable; equal options are equal."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
     @classmethod
     def names(cls) -> frozenset[str]:
@@ -152,9 +152,10 @@ class Options(BaseModel):
         """Check options as Spark or a caller passes them."""
         texts = {name.lower(): _as_text(value) for name, value in given.items()}
         cls._refuse_misplaced(texts)
+        known = cls.names()
         for name in texts:
-            if name not in cls.names() and not _is_storage_option(name):
-                raise _unknown(name, cls.names())
+            if name not in known and not _is_storage_option(name):
+                raise _unknown(name, known)
         return cls.model_validate(texts)
 
     @classmethod
@@ -188,10 +189,11 @@ class TableOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _collect_properties(cls, texts: dict[str, str]) -> dict[str, Any]:
+        settings = Settings.names()
         properties = {
             name: text
             for name, text in texts.items()
-            if name in Settings.names() or _is_storage_option(name)
+            if name in settings or _is_storage_option(name)
         }
         others = {name: text for name, text in texts.items() if name not in properties}
         return {**others, "properties": properties}

@@ -220,7 +220,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if commit.kind is Kind.UNKNOWN or (
             commit.kind is Kind.UPDATE and not table.open().has_stable_row_ids
         ):
-            return Step(version, (), self._cannot_tell(commit))
+            return Step(version, (), self._unknown_changes(commit))
         return Step(version, work)
 
     # -- refusals
@@ -240,11 +240,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             "changed",
         )
 
-    def _cannot_tell(self, commit: Commit) -> TiltyardError:
+    def _unknown_changes(self, commit: Commit) -> TiltyardError:
         return UnsupportedOperationError(
-            f"which rows version {commit.version} of {self._target.name} changed can't be told: "
+            f"the rows that version {commit.version} of {self._target.name} changed are not known: "
             f"{commit.operation}",
-            hint="updates can be told in a table with stable row ids; skip_changes=true brings "
+            hint="updates are known in a table with stable row ids; skip_changes=true brings "
             "inserts alone",
         )
 

@@ -1,7 +1,7 @@
 """Lance's types as Spark's, and back.
 
 What Spark has no type for is widened without loss (unsigned integers, float16, vectors as arrays)
-or refused with the name of its column. The Arrow field that a column came from goes along in the
+or refused with the name of its column. The Arrow field that a column came from is kept in the
 metadata of its StructField, so that it is restored when the column is written again; a table that
 exists decides by its own schema instead.
 """

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES, Door, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import (
+    FAILURES,
+    Door,
+    Lance,
+    LostRaceError,
+    Staged,
+    discard,
+    is_missing,
+)
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
 from tiltyard.tables import rewrites
@@ -59,7 +67,7 @@ class LanceFiles:
 
     def commit(self, staged: Pending, nonce: str) -> int:
         properties = {**staged.properties, NONCE: nonce}
-        with _plainly(staged.door):
+        with _raising_refusals(staged.door):
             return self._lance.commit(
                 staged.staged, staged.onto, properties=properties, through=staged.door
             ).version
@@ -72,7 +80,7 @@ class LanceFiles:
         staged = rows.stage(location)
         properties = {**rows.properties, NONCE: nonce}
         try:
-            with _plainly(door):
+            with _raising_refusals(door):
                 if rows.evolves:
                     landed = self._widen(before, staged, properties, expected, door)
                 else:
@@ -87,7 +95,7 @@ class LanceFiles:
     def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
         door = self._door_of(location)
         onto = self._open(location, base, door)
-        with _plainly(door):
+        with _raising_refusals(door):
             return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
 
     def _add(
@@ -154,10 +162,10 @@ class LanceFiles:
         try:
             return self._lance.open(location, version) if door is None else door.open(version)
         except FAILURES as error:
-            if "not found" in str(error).lower():
+            if is_missing(error):
                 raise NotThere(f"{location} version {version}") from error
             raise
 
 
-def _plainly(door: Door | None) -> AbstractContextManager[None]:
-    return nullcontext() if door is None else door.plainly()
+def _raising_refusals(door: Door | None) -> AbstractContextManager[None]:
+    return nullcontext() if door is None else door.raising_refusals()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
-from tiltyard.catalog.migration import Action, Found, Migrated
+from tiltyard.catalog.migration import Migrated, MigrationAction, V1Directories
 from tiltyard.job_options import MigrateJob
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
@@ -55,12 +55,14 @@ def run(spark: SparkSession, catalog: DirectoryNamespace, options: MigrateJob) -
     return rows
 
 
-def _judge(catalog: DirectoryNamespace, portion: Found) -> list[Migrated]:
+def _judge(catalog: DirectoryNamespace, portion: V1Directories) -> list[Migrated]:
     return catalog.services.migration.judge(portion)
 
 
-def _failed(portion: Found, error: str) -> list[Migrated]:
+def _failed(portion: V1Directories, error: str) -> list[Migrated]:
     return [
-        Migrated(directory.removesuffix(names.TABLE_SUFFIX), directory, Action.FAILED, error)
+        Migrated(
+            directory.removesuffix(names.TABLE_SUFFIX), directory, MigrationAction.FAILED, error
+        )
         for directory in portion.directories
     ]
