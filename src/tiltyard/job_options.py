@@ -83,11 +83,12 @@ def _older_than(help: str) -> Any:
     return _option(None, help, metavar="TIME")
 
 
+@dataclass(frozen=True)
 class JobOptions:
     """What the dataclasses below have in common: numbers are checked when one is made."""
 
     def __post_init__(self) -> None:
-        for option in fields(self):  # type: ignore[arg-type] # every subclass is a dataclass
+        for option in fields(self):
             least, value = option.metadata.get(LEAST), getattr(self, option.name)
             if least is not None and value is not None and value < least:
                 raise _invalid(f"{option.name} must be at least {least}")

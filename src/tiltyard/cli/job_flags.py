@@ -1,5 +1,5 @@
-"""The flags of `tiltyard jobs`, made from the dataclasses of the jobs' options, and a session to run
-a job in."""
+"""The flags of `tiltyard jobs`, made from the dataclasses of the jobs' options, and a session for a
+job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_job_flags(command: Command) -> Command:
     @functools.wraps(command)
     def run(call: Call, **given: Any) -> None:
         for name, job in jobs.items():
-            values = {flag.name: flag.value(given.pop(flag.name)) for flag in flags[name]}
+            values = {flag.name: flag.value(given.pop(flag.parameter_name)) for flag in flags[name]}
             given[name] = job(**values)
         command(call, **given)
 
@@ -59,6 +59,8 @@ class _JobFlag:
 
     def __init__(self, option: Field[Any], hint: Any) -> None:
         self.name = option.name
+        # A parameter of the name of a shared option, like `format`, would hide it.
+        self.parameter_name = f"job_{option.name}"
         self._flag: Flag = option.metadata[FLAG]
         self._shown = self._flag.name or f"--{self.name.replace('_', '-')}"
         self._hint = hint
@@ -79,7 +81,7 @@ class _JobFlag:
             shows = self._flag.shows_default
             info = typer.Option(self._shown, min=self._least, show_default=shows, **shown)
         return inspect.Parameter(
-            self.name,
+            self.parameter_name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if self._default is MISSING else self._default,
             annotation=Annotated[self._typed, info],
@@ -120,7 +122,7 @@ class _JobFlag:
 
 def _flags(job: type[JobOptions]) -> Iterator[_JobFlag]:
     hints = get_type_hints(job)
-    for option in fields(job):  # type: ignore[arg-type] # every subclass is a dataclass
+    for option in fields(job):
         if FLAG in option.metadata:
             yield _JobFlag(option, hints[option.name])
 

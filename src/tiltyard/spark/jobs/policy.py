@@ -69,7 +69,7 @@ class _Section(BaseModel):
 def _section(job: type[JobOptions], *options: str, **own: Any) -> Any:
     """A section whose keys are options of a job, and own ones."""
     hints = get_type_hints(job)
-    least = {option.name: option.metadata.get(LEAST) for option in fields(job)}  # type: ignore[arg-type]
+    least = {option.name: option.metadata.get(LEAST) for option in fields(job)}
     keys: dict[str, Any] = {}
     for name in options:
         kind = _Duration if hints[name] == Duration | None else hints[name]
@@ -312,7 +312,8 @@ def _refusal(error: ValidationError, given: Mapping[str, Any]) -> InvalidInputEr
         at_this_key = [first, *(other for other in others if other["loc"][: len(path)] == path)]
         wanted = [_TYPES[one["type"]] for one in at_this_key if one["type"] in _TYPES]
         return InvalidInputError(f"{where} has to be {' or '.join(wanted)}, not {first['input']!r}")
-    return InvalidInputError(f"{where} {first['msg']}")
+    hint = "like 12h or 7d" if first["type"] == "duration" else None
+    return InvalidInputError(f"{where} {first['msg']}", hint=hint)
 
 
 def _unknown(path: tuple[str, ...]) -> InvalidInputError:
