@@ -11,7 +11,7 @@ from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.concurrent import Progress
 from tiltyard.maintenance.doctor import Finding
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
-from tiltyard.maintenance.policy import auto_cleanup_settings
+from tiltyard.maintenance.policy import Duration, auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
 from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
 from tiltyard.names import TableId
@@ -19,8 +19,6 @@ from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
 from tiltyard.versions.branches import RemovedBranch
 from tiltyard.versions.drift import Drift, Drifts, Mending, Repaired
-
-Duration = str | int | float
 
 
 class Health(OperationGroup):
