@@ -72,11 +72,11 @@ class ReferenceOperations(CatalogBase):
         *,
         ignore_missing: bool = True,
     ) -> api.BatchDeleteTableVersionsResponse:
-        """Delete ranges of versions, both ends included. The latest, tagged ones and the bases of
+        """Delete ranges of versions, each without its end. The latest, tagged ones and the bases of
         branches are refused."""
         deleted = self.services.versions.delete(
             names.parse_table_id(request.id),
-            [(span.start_version, span.end_version) for span in request.ranges],
+            [responses.version_span(wanted) for wanted in request.ranges],
             branch=request.branch,
             ignore_missing=ignore_missing,
         )

@@ -29,6 +29,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     branch_location,
     no_version_yet,
     number_taken,
@@ -258,7 +259,7 @@ class FileVersions:
     def delete(
         self,
         table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
