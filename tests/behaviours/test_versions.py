@@ -147,7 +147,8 @@ def test_a_range_has_its_start_and_not_its_end(
     tracked: DirectoryNamespace, start: int, end: int, left: list[int] | None
 ) -> None:
     """0 is the first version, -1 is after the latest, which is never deleted."""
-    _append(tracked, 5)
+    create(tracked, "people")
+    _append(tracked, 4)
     request = api.BatchDeleteTableVersionsRequest(
         id=["people"], ranges=[VersionRange(start_version=start, end_version=end)]
     )
@@ -163,7 +164,8 @@ def test_a_range_has_its_start_and_not_its_end(
 def test_a_range_that_makes_no_sense_is_refused(
     tracked: DirectoryNamespace, start: int, end: int
 ) -> None:
-    _append(tracked, 3)
+    create(tracked, "people")
+    _append(tracked, 2)
     request = api.BatchDeleteTableVersionsRequest(
         id=["people"], ranges=[VersionRange(start_version=start, end_version=end)]
     )
