@@ -12,10 +12,13 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass
 
 from tiltyard.errors import InvalidInputError
 
@@ -33,74 +36,6 @@ def _whoami() -> str:
     except (OSError, KeyError):
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How one namespace is reached and how it behaves. Pickles; equal settings are equal."""
-
-    root: str
-    manifest_enabled: bool = True
-    dir_listing_enabled: bool = True
-    inline_optimization_enabled: bool = False
-    # Of eight processes that change one catalog without a pause, each loses most of its races.
-    commit_retries: int = 100
-    max_staleness: float = 0.0
-    table_version_tracking_enabled: bool = False
-    recover_on_write: bool = True
-    default_ttl: float | None = 7 * 86400.0
-    # Ours alone: what a clean-up of versions never touches, however little it is told to keep.
-    cleanup_min_age: float = 3600.0
-    actor: str = field(default_factory=_whoami)
-    vend_input_storage_options: bool = False
-    vend_input_storage_options_refresh_interval_millis: int | None = None
-    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_local(self) -> bool:
-        return "://" not in self.root
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Values that must never appear in a message or a log."""
-        return tuple(value for key, value in self.storage.items() if _SECRET.search(key))
-
-    @classmethod
-    def from_properties(cls, properties: Mapping[str, Any]) -> Settings:
-        """Check every property; the first bad one is refused with a hint."""
-        values: dict[str, Any] = {}
-        storage: dict[str, str] = {}
-        for name, value in properties.items():
-            if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
-                storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
-            elif name in _PARSERS:
-                values[name] = _PARSERS[name](name, value)
-            elif name in _PYLANCE_ONLY:
-                _refuse_if_on(name, value)
-            else:
-                raise InvalidInputError(f"unknown property {name!r}", hint=_did_you_mean(name))
-        if "root" not in values:
-            raise InvalidInputError(
-                "the property 'root' is required", hint="a path, or a URI like s3://bucket/prefix"
-            )
-        settings = cls(**values, storage=storage)
-        if not (settings.manifest_enabled or settings.dir_listing_enabled):
-            raise InvalidInputError(
-                "manifest_enabled and dir_listing_enabled can't both be false",
-                hint="one of them has to tell which tables there are",
-            )
-        return settings
-
-    def as_properties(self) -> dict[str, str]:
-        """The inverse of `from_properties`: what an executor or another process needs."""
-        result = {f"{STORAGE_PREFIX}{key}": value for key, value in self.storage.items()}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name == "default_ttl" and value is None:
-                result[each.name] = "never"
-            elif each.name != "storage" and value is not None:
-                result[each.name] = str(value).lower() if isinstance(value, bool) else str(value)
-        return result
 
 
 def _text(name: str, value: Any) -> str:
@@ -188,21 +123,92 @@ def _root(name: str, value: Any) -> str:
     return f"{parts.scheme}://{parts.netloc}" + (f"/{quote(path)}" if path else "")
 
 
-_PARSERS: dict[str, Callable[[str, Any], Any]] = {
-    "root": _root,
-    "manifest_enabled": _flag,
-    "dir_listing_enabled": _flag,
-    "inline_optimization_enabled": _flag,
-    "commit_retries": _count,
-    "max_staleness": _seconds,
-    "table_version_tracking_enabled": _flag,
-    "recover_on_write": _flag,
-    "default_ttl": lambda name, value: duration(value, name),
-    "cleanup_min_age": _seconds,
-    "actor": _text,
-    "vend_input_storage_options": _flag,
-    "vend_input_storage_options_refresh_interval_millis": _count,
-}
+def _property(parse: Callable[[str, Any], Any]) -> BeforeValidator:
+    """A type of property: what `parse` makes of the value, given the property's name."""
+    return BeforeValidator(lambda value, info: parse(info.field_name, value))
+
+
+Root = Annotated[str, _property(_root)]
+Flag = Annotated[bool, _property(_flag)]
+Count = Annotated[int, _property(_count)]
+OptionalCount = Annotated[int | None, _property(_count)]
+Seconds = Annotated[float, _property(_seconds)]
+Text = Annotated[str, _property(_text)]
+# None is for ever.
+Duration = Annotated[float | None, _property(lambda name, value: duration(value, name))]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one namespace is reached and how it behaves. Pickles; equal settings are equal."""
+
+    root: Root
+    manifest_enabled: Flag = True
+    dir_listing_enabled: Flag = True
+    inline_optimization_enabled: Flag = False
+    # Of eight processes that change one catalog without a pause, each loses most of its races.
+    commit_retries: Count = 100
+    max_staleness: Seconds = 0.0
+    table_version_tracking_enabled: Flag = False
+    recover_on_write: Flag = True
+    default_ttl: Duration = 7 * 86400.0
+    # Ours alone: what a clean-up of versions never touches, however little it is told to keep.
+    cleanup_min_age: Seconds = 3600.0
+    actor: Text = field(default_factory=_whoami)
+    vend_input_storage_options: Flag = False
+    vend_input_storage_options_refresh_interval_millis: OptionalCount = None
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.root
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must never appear in a message or a log."""
+        return tuple(value for key, value in self.storage.items() if _SECRET.search(key))
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The properties that there are, but for the storage options."""
+        return [option.name for option in fields(cls) if option.name != "storage"]
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Settings:
+        """Check every property; the first bad one is refused with a hint."""
+        values: dict[str, Any] = {}
+        storage: dict[str, str] = {}
+        for name, value in properties.items():
+            if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
+                storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
+            elif name in cls.names():
+                values[name] = value
+            elif name in _PYLANCE_ONLY:
+                _refuse_if_on(name, value)
+            else:
+                raise InvalidInputError(f"unknown property {name!r}", hint=_did_you_mean(name))
+        if "root" not in values:
+            raise InvalidInputError(
+                "the property 'root' is required", hint="a path, or a URI like s3://bucket/prefix"
+            )
+        settings = cls(**values, storage=storage)
+        if not (settings.manifest_enabled or settings.dir_listing_enabled):
+            raise InvalidInputError(
+                "manifest_enabled and dir_listing_enabled can't both be false",
+                hint="one of them has to tell which tables there are",
+            )
+        return settings
+
+    def as_properties(self) -> dict[str, str]:
+        """The inverse of `from_properties`: what an executor or another process needs."""
+        result = {f"{STORAGE_PREFIX}{key}": value for key, value in self.storage.items()}
+        for name in self.names():
+            value = getattr(self, name)
+            if name == "default_ttl" and value is None:
+                result[name] = "never"
+            elif value is not None:
+                result[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return result
 
 
 # Properties of pylance's DirectoryNamespace that would change what a caller gets, and what to do
@@ -221,7 +227,7 @@ def _refuse_if_on(name: str, value: Any) -> None:
 
 
 def _did_you_mean(name: str) -> str:
-    known = [*_PARSERS, STORAGE_PREFIX + "*"]
+    known = [*Settings.names(), STORAGE_PREFIX + "*"]
     close = difflib.get_close_matches(name, known, n=1)
     if not close and name in (
         "region",

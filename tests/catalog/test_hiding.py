@@ -131,7 +131,7 @@ def _at_once(acts: list[Callable[[], object]]) -> list[str]:
     start = threading.Barrier(len(acts))
 
     def run(act: Callable[[], object]) -> str:
-        start.wait(30)
+        start.wait(300)
         try:
             act()
         except TiltyardError as error:

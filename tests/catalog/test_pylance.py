@@ -80,7 +80,7 @@ def test_racing_commits_of_the_first_version_have_one_winner(tmp_path: Path) -> 
 
         def race(number: int, uri: str = uri, ready: threading.Barrier = ready) -> bool:
             transaction = _overwrite(uri, _rows(number), read_version=0)
-            ready.wait(timeout=30)
+            ready.wait(timeout=300)
             try:
                 _commit(uri, transaction)
             except OSError:

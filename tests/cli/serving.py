@@ -1,9 +1,8 @@
-"""The command with a catalog that takes its time: an insert waits a moment before its commit."""
+"""The command with a catalog whose inserts wait, before their commit, for a line on stdin."""
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 from tiltyard.cli import main
@@ -15,7 +14,7 @@ _insert = DirectoryNamespace.insert_into_table
 def _slowly(self: DirectoryNamespace, request: Any, data: Any) -> Any:
     sys.stderr.write("slowly\n")
     sys.stderr.flush()
-    time.sleep(1)
+    sys.stdin.readline()
     return _insert(self, request, data)
 
 

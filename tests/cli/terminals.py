@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LIMIT_S = 100
+LIMIT_S = 300
 CTRL_C = "\x03"
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -22,9 +22,11 @@ _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _COMMAND = """
 import os
 os.close(os.open(os.ttyname(0), os.O_RDWR))
-from tiltyard.cli import main
-raise SystemExit(main())
+import runpy, sys
+module = sys.argv.pop(1)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
+_REPOSITORY = Path(__file__).parents[2]
 
 
 class Screen:
@@ -68,17 +70,23 @@ class Screen:
 
 
 @contextmanager
-def terminal(root: Path, *arguments: str) -> Iterator[Screen]:
-    """Run `tiltyard` on a terminal of 100 columns, on the catalog in `root`."""
+def terminal(root: Path, *arguments: str, hold_after: int | None = None) -> Iterator[Screen]:
+    """Run `tiltyard` on a terminal of 100 columns, on the catalog in `root`.
+
+    With `hold_after` it stops in the middle, until it is interrupted: see `held`.
+    """
+    command = ("tiltyard",) if hold_after is None else ("tests.cli.held", str(hold_after))
     ours, theirs = pty.openpty()
+    python_path = os.environ.get("PYTHONPATH")
     environment = {
         **os.environ,
         "TILTYARD_ROOT": str(root),
         "COLUMNS": "100",
         "TERM": "xterm-256color",
+        "PYTHONPATH": os.pathsep.join([str(_REPOSITORY), *filter(None, [python_path])]),
     }
     process = subprocess.Popen(
-        [sys.executable, "-c", _COMMAND, *arguments],
+        [sys.executable, "-c", _COMMAND, *command, *arguments],
         stdin=theirs, stdout=theirs, stderr=theirs,
         env=environment, cwd=root.parent, start_new_session=True,
     )  # fmt: skip

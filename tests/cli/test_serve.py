@@ -74,7 +74,7 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "tiltyard", "--root", str(tmp_path), "serve"]
         ended = subprocess.run(
-            [*command, "--port", port], capture_output=True, text=True, timeout=60, check=False
+            [*command, "--port", port], capture_output=True, text=True, timeout=300, check=False
         )
     assert ended.returncode == 1
     assert f"error: the server can't listen at 127.0.0.1:{port}" in ended.stderr
@@ -85,7 +85,9 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
 def test_a_server_ends_what_is_under_way_before_it_stops(tmp_path: Path) -> None:
     root = str(tmp_path / "root")
     command = [sys.executable, "-m", "tests.cli.serving", "serve", "--root", root, "--port", "0"]
-    with subprocess.Popen([*command, "--log-json"], stderr=subprocess.PIPE, text=True) as server:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*command, "--log-json"], stdin=pipe, stderr=pipe, text=True) as server:
+        assert server.stdin is not None
         assert server.stderr is not None
         address = next(
             found[0]
@@ -108,6 +110,8 @@ def test_a_server_ends_what_is_under_way_before_it_stops(tmp_path: Path) -> None
             if "slowly" in line:
                 break
         server.send_signal(signal.SIGTERM)
+        server.stdin.write("go on\n")
+        server.stdin.flush()
         slow.join()
         server.stderr.read()
 

@@ -83,7 +83,7 @@ def test_ctrl_c_in_a_purge_loses_nothing_and_the_next_run_goes_on(lake: Path) ->
     dropped = names_of(60)[:-1]
     drop(catalog, dropped)
     purge = (*MANIFEST, "trash", "purge", "--older-than", "0s", "--apply")
-    with terminal(lake, *purge) as screen:
+    with terminal(lake, *purge, hold_after=20) as screen:
         screen.wait_for("Type how many they are: ")
         screen.type("59\n")
         screen.wait_for(r"Purging .*[1-9]\d*/59")
@@ -108,7 +108,7 @@ def test_ctrl_c_while_tables_are_optimized_loses_no_row_and_the_next_run_goes_on
     def fragments() -> list[int]:
         return [len(catalog.open_table([name]).get_fragments()) for name in names_of(60)]
 
-    with terminal(lake, *MANIFEST, "optimize", "--all") as screen:
+    with terminal(lake, *MANIFEST, "optimize", "--all", hold_after=20) as screen:
         screen.wait_for(r"Optimizing .*[1-9]\d*/60")
         screen.type(CTRL_C)
         assert screen.end() == 130

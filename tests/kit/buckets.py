@@ -146,7 +146,7 @@ def _put(url: str, headers: Mapping[str, str]) -> bool:
     """Whether the server took the request; one that does not listen yet has not."""
     request = urllib.request.Request(url, headers=dict(headers), method="PUT")
     try:
-        with _DIRECT.open(request, timeout=5):
+        with _DIRECT.open(request, timeout=60):
             return True
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return False

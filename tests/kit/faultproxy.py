@@ -124,7 +124,7 @@ class FaultProxy:
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
         self._thread.start()
-        assert ready.wait(10), "the fault proxy did not start"
+        assert ready.wait(300), "the fault proxy did not start"
         return self
 
     def __exit__(

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_READY_WITHIN_SECONDS = 60.0
+_READY_WITHIN_SECONDS = 300.0
 _POLL_SECONDS = 0.05
 # A port that was free a moment ago may be taken when the server binds it; then new ones are drawn.
 _ATTEMPTS = 3

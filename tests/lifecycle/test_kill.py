@@ -41,7 +41,6 @@ def workers() -> Iterator[Mortals]:
         yield living
 
 
-@pytest.mark.timeout(300)
 def test_what_was_acknowledged_outlives_whoever_is_killed(
     mode: Mode, place: Place, workers: Mortals, tmp_path: Path
 ) -> None:

@@ -96,7 +96,6 @@ def test_what_was_dropped_adds_no_request_to_a_listing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @with_directory_listing
 def test_two_thousand_dropped_of_ten_thousand_add_no_request_to_a_listing(
     catalog: DirectoryNamespace, proxy: FaultProxy, bucket: Bucket

@@ -39,7 +39,6 @@ class Owned:
     done: int = 0
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "kind", [pytest.param(DIRECTORY, marks=pytest.mark.slow), MANAGED], ids=str
 )

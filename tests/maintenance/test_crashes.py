@@ -111,7 +111,6 @@ def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
     return {each for each in files(root / location) if not each.startswith("_versions/latest")}
 
 
-@pytest.mark.timeout(600)
 @before_and_after
 def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()
@@ -131,7 +130,6 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
         assert [each for each in files(bench.root) if "/going/" in each] == []
 
 
-@pytest.mark.timeout(600)
 @before_and_after
 def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fault: Fault) -> None:
     bench.again()

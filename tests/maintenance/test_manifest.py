@@ -183,7 +183,6 @@ def look(orders: Connection, root: str) -> None:
         orders.send(sorted(response.tables))
 
 
-@pytest.mark.timeout(300)
 def test_a_live_client_of_lance_goes_on(lake: DirectoryNamespace, tmp_path: Path) -> None:
     near, far = context().Pipe()
     process = context().Process(target=look, args=(far, str(tmp_path / "lake")), daemon=True)

@@ -153,7 +153,6 @@ def test_a_recovery_may_die_too(another: Tries) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("landed", [1, 2])
 def test_a_recovery_may_die_at_any_request(another: Tries, landed: int) -> None:
     _die_in_recovery(another, landed, step=1)

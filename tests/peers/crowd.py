@@ -16,7 +16,7 @@ import tiltyard
 from tests.behaviours.calls import declare, drop, make_namespace
 from tests.peers.clients import open_pylance
 
-SECONDS_TO_MEET = 60
+SECONDS_TO_MEET = 300
 
 
 @dataclass

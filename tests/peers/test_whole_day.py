@@ -174,7 +174,6 @@ DAYS = [
 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore:create_scalar_index is deprecated")
 @pytest.mark.parametrize(("kind", "mode", "place"), DAYS, indirect=["mode", "place"])
 def test_a_whole_day(kind: str, mode: Mode, place: Place) -> None:

@@ -77,7 +77,6 @@ def test_nothing_that_was_acknowledged_in_a_bucket_is_lost(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @with_manifest
 def test_forty_rounds_of_changes_lose_nothing(
     mode: Mode, place: Place, reopen: Reopen, pylance: api.LanceNamespace, eight: Crowd

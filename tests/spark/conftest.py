@@ -33,7 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if uses_spark(item):
             item.add_marker(pytest.mark.xdist_group("spark"))
-            item.add_marker(pytest.mark.timeout(300))
         if "cluster" in _fixtures(item):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: (not uses_spark(item), "cluster" in _fixtures(item)))

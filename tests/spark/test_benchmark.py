@@ -10,7 +10,6 @@ from benchmarks import spark as benchmark
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_every_comparison_of_the_benchmark_runs(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

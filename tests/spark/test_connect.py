@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(find_spec("grpc") is None, reason="LEFT OUT: tiltyard[connect] is missing")
 def test_a_client_of_spark_connect_reads_the_catalog(tmp_path: Path) -> None:
     port = free_port()

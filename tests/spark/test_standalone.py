@@ -69,7 +69,6 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_a_standalone_cluster_reads_and_writes(
     master: str, start_spark: Start, tmp_path: Path
 ) -> None:

@@ -106,7 +106,7 @@ def test_another_actor_can_act_during_a_stall(store: FaultyStore) -> None:
 
     def hook() -> None:
         reached.set()
-        assert released.wait(30)
+        assert released.wait(300)
 
     store.plan(Fault.STALL, verb="put_new", hook=hook)
     outcome: list[type[Exception]] = []
@@ -119,7 +119,7 @@ def test_another_actor_can_act_during_a_stall(store: FaultyStore) -> None:
 
     thread = threading.Thread(target=stalled)
     thread.start()
-    assert reached.wait(30)
+    assert reached.wait(300)
     store.inner.put_new("object", b"fast")
     released.set()
     thread.join()

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.tables.schema import to_json
-from tiltyard.tables.types import from_json
+from tiltyard.tables.schema import to_json, type_from_json
 
 KINDS = [
     pa.null(),
@@ -35,7 +34,7 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_type_comes_back_as_it_went(kind: pa.DataType) -> None:
     (field,) = to_json(pa.schema([pa.field("c", kind)])).fields
-    assert from_json(field.type.to_dict()) == kind
+    assert type_from_json(field.type.to_dict()) == kind
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_a_type_comes_back_as_it_went(kind: pa.DataType) -> None:
     ],
 )
 def test_other_spellings_are_understood(asked: dict[str, str], kind: pa.DataType) -> None:
-    assert from_json(asked) == kind
+    assert type_from_json(asked) == kind
 
 
 @pytest.mark.parametrize(
@@ -66,4 +65,4 @@ def test_other_spellings_are_understood(asked: dict[str, str], kind: pa.DataType
 )
 def test_what_is_no_type_is_refused(asked: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
-        from_json(asked)
+        type_from_json(asked)

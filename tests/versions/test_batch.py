@@ -145,7 +145,6 @@ def test_a_crash_at_the_commit_leaves_both_or_neither(
     assert len(_seen(root)) == 1
 
 
-@pytest.mark.timeout(300)
 def test_whoever_is_killed_meanwhile(root: Path) -> None:
     reached = 0
     for _ in range(3):

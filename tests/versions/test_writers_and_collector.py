@@ -58,7 +58,6 @@ def properties(place: Place) -> dict[str, str]:
     }
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("writers", "turns"), [(4, 5), pytest.param(8, 40, marks=pytest.mark.slow)], ids=str
 )

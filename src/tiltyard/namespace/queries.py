@@ -9,7 +9,7 @@ import lance_namespace as api
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace.data import DataOperations
 from tiltyard.namespace.requests import operation
-from tiltyard.tables import queries, sql, statistics
+from tiltyard.tables import describe, queries, sql
 from tiltyard.tables.ipc import write_ipc, write_ipc_to
 
 
@@ -57,4 +57,4 @@ class QueryOperations(DataOperations):
     @operation("get statistics of table")
     def get_table_stats(self, request: api.GetTableStatsRequest) -> api.GetTableStatsResponse:
         """Rows, bytes, indexes and how the rows are spread over fragments."""
-        return statistics.statistics(self._read(request.id, branch=request.branch))
+        return describe.statistics(self._read(request.id, branch=request.branch))

@@ -415,10 +415,10 @@ def _make_durable_folders(folder: str) -> None:
     while not os.path.isdir(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
-    for each in reversed(missing):
+    for path in reversed(missing):
         with suppress(FileExistsError):
-            os.mkdir(each)
-        _sync(os.path.dirname(each))
+            os.mkdir(path)
+        _sync(os.path.dirname(path))
 
 
 def _sync(folder: str) -> None:

@@ -84,28 +84,28 @@ Work = AddedRows | RemovedRows
 def inserts(commits: Sequence[Commit]) -> list[list[Work]]:
     """For each version the rows that it added; none for one that did anything else."""
     return [
-        [AddedRows(each.version, at, piece.name, piece.rows) for piece in each.came]
-        if each.kind is Kind.APPEND
+        [AddedRows(commit.version, at, piece.name, piece.rows) for piece in commit.came]
+        if commit.kind is Kind.APPEND
         else []
-        for each, at in zip(commits, _readable_at(commits), strict=True)
+        for commit, at in zip(commits, _readable_at(commits), strict=True)
     ]
 
 
 def all_changes(commits: Sequence[Commit]) -> list[list[Work]]:
     """For each version everything that it did to rows. An update needs stable row ids."""
-    return [_changes(each, at) for each, at in zip(commits, _readable_at(commits), strict=True)]
+    return [_changes(commit, at) for commit, at in zip(commits, _readable_at(commits), strict=True)]
 
 
 def _changes(commit: Commit, at: int) -> list[Work]:
     version, mixed = commit.version, commit.kind is Kind.UPDATE
-    found_again = tuple(each.name for each in commit.came) if mixed else ()
+    found_again = tuple(piece.name for piece in commit.came) if mixed else ()
     went = [
-        RemovedRows(version, each.number, each.rows, commit.kind is Kind.REPLACE, found_again)
-        for each in commit.went or ()
+        RemovedRows(version, piece.number, piece.rows, commit.kind is Kind.REPLACE, found_again)
+        for piece in commit.went or ()
     ]
     came = [
-        AddedRows(version, version if mixed else at, each.name, each.rows, mixed)
-        for each in (*commit.came, *commit.in_place)
+        AddedRows(version, version if mixed else at, piece.name, piece.rows, mixed)
+        for piece in (*commit.came, *commit.in_place)
     ]
     return [*went, *came]
 
@@ -115,14 +115,14 @@ def _readable_at(commits: Sequence[Commit]) -> list[int]:
 
     Many small appends are then read from one version instead of one each.
     """
-    found: list[int] = []
+    readable: list[int] = []
     last = 0
     for index in range(len(commits) - 1, -1, -1):
         follower = commits[index + 1] if index + 1 < len(commits) else None
         if follower is None or follower.moves:
             last = commits[index].version
-        found.append(last)
-    return found[::-1]
+        readable.append(last)
+    return readable[::-1]
 
 
 # ---------------------------------------------------------------- reading
@@ -139,7 +139,7 @@ def read(
     """The rows of the work, in its order; if wanted with their changes, as two more columns."""
     versions = _Versions(table, columns, batch_size)
     try:
-        for version, several in groupby(work, lambda each: each.version if with_changes else 0):
+        for version, several in groupby(work, lambda item: item.version if with_changes else 0):
             for batch, change in versions.changes(list(several)):
                 yield _marked(batch, change, version) if with_changes else batch
     except FAILURES as error:
@@ -169,13 +169,13 @@ class _Versions:
     def changes(self, work: Sequence[Work]) -> Marked:
         for at, several in groupby(work, _scanned_together):
             if at is None:
-                for each in several:
+                for item in several:
                     yield from (
-                        self._touched(each) if isinstance(each, AddedRows) else self._gone(each)
+                        self._touched(item) if isinstance(item, AddedRows) else self._gone(item)
                     )
             else:
-                names = [each.name for each in several if isinstance(each, AddedRows)]
-                for batch in self._scan(at, [self._fragment(at, each) for each in names]):
+                names = [item.name for item in several if isinstance(item, AddedRows)]
+                for batch in self._scan(at, [self._fragment(at, name) for name in names]):
                     yield batch, Change.INSERT
 
     def _touched(self, came: AddedRows) -> Marked:
@@ -246,13 +246,15 @@ class _Versions:
     def _at(self, version: int) -> tuple[lance.LanceDataset, dict[str, LanceFragment]]:
         if version not in self._opened:
             dataset = replace(self._table, at=At(version)).open()
-            missing = [each for each in self._columns if each not in dataset.schema.names]
+            missing = [column for column in self._columns if column not in dataset.schema.names]
             if missing:
                 raise TableSchemaValidationError(
                     f"version {version} has no column {missing[0]!r}",
                     hint="leave it out by the option 'columns', or start at a version that has it",
                 )
-            fragments = {name_of(each.metadata): each for each in dataset.get_fragments()}
+            fragments = {
+                name_of(fragment.metadata): fragment for fragment in dataset.get_fragments()
+            }
             self._opened[version] = dataset, fragments
         return self._opened[version]
 

@@ -13,8 +13,8 @@ from lance_namespace_urllib3_client.models.update_field_metadata_entry import (
 )
 
 from tiltyard.errors import InvalidInputError, UnsupportedOperationError
+from tiltyard.tables.schema import type_from_json
 from tiltyard.tables.sql import must_have, whole
-from tiltyard.tables.types import from_json
 
 NO_FUNCTIONS = "a directory runs no functions, so nobody would ever fill such a column"
 
@@ -22,16 +22,16 @@ NO_FUNCTIONS = "a directory runs no functions, so nobody would ever fill such a 
 def add(dataset: lance.LanceDataset, new: Sequence[AddColumnsEntry]) -> None:
     """Add columns whose values are computed once, from those that are there."""
     expressions: dict[str, str] = {}
-    for each in new:
-        _refuse_functions(each, "virtual_column", "computed")
-        if not each.name:
+    for column in new:
+        _refuse_functions(column, "virtual_column", "computed")
+        if not column.name:
             raise InvalidInputError("a column needs a name")
-        if each.expression is None:
-            raise InvalidInputError(f"column '{each.name}' has no expression")
-        if each.name in expressions:
-            raise InvalidInputError(f"column '{each.name}' is added twice")
-        what = f"the expression for column '{each.name}'"
-        expressions[each.name] = whole(each.expression, what)
+        if column.expression is None:
+            raise InvalidInputError(f"column '{column.name}' has no expression")
+        if column.name in expressions:
+            raise InvalidInputError(f"column '{column.name}' is added twice")
+        what = f"the expression for column '{column.name}'"
+        expressions[column.name] = whole(column.expression, what)
     if not expressions:
         raise InvalidInputError("no column is given to add")
     dataset.add_columns(expressions)
@@ -39,10 +39,10 @@ def add(dataset: lance.LanceDataset, new: Sequence[AddColumnsEntry]) -> None:
 
 def alter(dataset: lance.LanceDataset, alterations: Sequence[AlterColumnsEntry]) -> None:
     """Rename columns, change their types and whether they may be null."""
-    wanted = [_alteration(dataset, each) for each in alterations]
+    wanted = [_alteration(dataset, alteration) for alteration in alterations]
     if not wanted:
         raise InvalidInputError("no column is given to alter")
-    if len({each["path"] for each in wanted}) < len(wanted):
+    if len({alteration["path"] for alteration in wanted}) < len(wanted):
         raise InvalidInputError("a column is altered twice")
     dataset.alter_columns(*wanted)
 
@@ -55,7 +55,7 @@ def _alteration(dataset: lance.LanceDataset, asked: AlterColumnsEntry) -> Any:
     wanted: dict[str, Any] = {
         "name": asked.rename,
         "nullable": asked.nullable,
-        "data_type": None if asked.data_type is None else from_json(asked.data_type),
+        "data_type": None if asked.data_type is None else type_from_json(asked.data_type),
     }
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given:
@@ -68,8 +68,8 @@ def _alteration(dataset: lance.LanceDataset, asked: AlterColumnsEntry) -> Any:
 
 def drop(dataset: lance.LanceDataset, columns: Sequence[str]) -> None:
     """Take columns out of the table; older versions keep them."""
-    for each in columns:
-        must_have(dataset, each)
+    for column in columns:
+        must_have(dataset, column)
     if not columns:
         raise InvalidInputError("no column is given to drop")
     dataset.drop_columns(list(columns))
@@ -87,19 +87,19 @@ def note_fields(
 ) -> dict[str, dict[str, str]]:
     """Set, replace or delete the metadata of fields, and return what each of them has then."""
     wanted: dict[str, UpdateFieldMetadataEntry] = {}
-    for each in updates:
-        path = must_have(dataset, each.path)
+    for update in updates:
+        path = must_have(dataset, update.path)
         if path in wanted:
             raise InvalidInputError(f"column '{path}' is named twice")
-        wanted[path] = each
+        wanted[path] = update
     if not wanted:
         raise InvalidInputError("no column is given")
     # One commit either replaces or adds, so a mixture replaces by what it comes to.
-    replaces = any(each.replace for each in wanted.values())
+    replaces = any(update.replace for update in wanted.values())
     dataset.update_field_metadata(
         {
-            path: _outcome(dataset, path, each) if replaces else dict(each.metadata)
-            for path, each in wanted.items()
+            path: _outcome(dataset, path, update) if replaces else dict(update.metadata)
+            for path, update in wanted.items()
         },
         replace=replaces,
     )

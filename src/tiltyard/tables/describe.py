@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 
 import lance
 import pyarrow as pa
+from lance_namespace import GetTableStatsResponse
+from lance_namespace_urllib3_client.models.fragment_stats import FragmentStats
+from lance_namespace_urllib3_client.models.fragment_summary import FragmentSummary
 
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
@@ -20,6 +23,9 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.tables.schema import as_stored
+
+# A fragment with fewer rows is worth compacting, as lancedb counts them.
+SMALL_FRAGMENT_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +83,12 @@ class At:
 
     def _number_at(self, latest: lance.LanceDataset, shows: Callable[[int], bool]) -> int:
         assert self.as_of is not None
-        found = [number for number, when in _times(latest) if when <= self.as_of and shows(number)]
-        if not found:
+        numbers = [
+            number for number, when in _times(latest) if when <= self.as_of and shows(number)
+        ]
+        if not numbers:
             raise TableVersionNotFoundError(f"the table has no version as old as {self.as_of}")
-        return max(found)
+        return max(numbers)
 
     def pinned(self, dataset: lance.LanceDataset) -> At:
         """The very version that was opened, for whoever opens it again. A tag may move."""
@@ -142,21 +150,55 @@ def history(dataset: lance.LanceDataset) -> list[Version]:
     """Every version that is still there, oldest first. A request for each."""
     return [
         Version(
-            each["version"],
-            _utc(each["timestamp"]),
-            int(each["metadata"]["total_rows"]),
-            int(each["metadata"]["total_fragments"]),
-            int(each["metadata"]["total_files_size"]),
+            version["version"],
+            _utc(version["timestamp"]),
+            int(version["metadata"]["total_rows"]),
+            int(version["metadata"]["total_fragments"]),
+            int(version["metadata"]["total_files_size"]),
         )
-        for each in dataset.versions()
+        for version in dataset.versions()
     ]
 
 
 def _times(dataset: lance.LanceDataset) -> list[tuple[int, datetime]]:
-    return [(each["version"], _utc(each["timestamp"])) for each in dataset.versions()]
+    return [(version["version"], _utc(version["timestamp"])) for version in dataset.versions()]
 
 
 def _utc(when: object) -> datetime:
     """pylance tells times without a zone, meant in the machine's own."""
     assert isinstance(when, datetime)
     return when.astimezone(UTC)
+
+
+# -- statistics
+
+
+def statistics(dataset: lance.LanceDataset) -> GetTableStatsResponse:
+    """Sizes come from the footers of the data files, everything else from the manifest."""
+    rows = sorted(fragment.count_rows() for fragment in dataset.get_fragments())
+    fields: list[object] = dataset.stats.data_stats().fields  # type: ignore[assignment]
+    return GetTableStatsResponse(
+        total_bytes=sum(column_field.bytes_on_disk for column_field in fields),  # type: ignore[attr-defined]
+        num_rows=sum(rows),
+        num_indices=len(dataset.describe_indices()),
+        fragment_stats=FragmentStats(
+            num_fragments=len(rows),
+            num_small_fragments=sum(row < SMALL_FRAGMENT_ROWS for row in rows),
+            lengths=FragmentSummary(
+                min=rows[0] if rows else 0,
+                max=rows[-1] if rows else 0,
+                mean=sum(rows) // len(rows) if rows else 0,
+                p25=_percentile(rows, 25),
+                p50=_percentile(rows, 50),
+                p75=_percentile(rows, 75),
+                p99=_percentile(rows, 99),
+            ),
+        ),
+    )
+
+
+def _percentile(ordered: list[int], percent: int) -> int:
+    """The value that so many percent do not exceed, by nearest rank."""
+    if not ordered:
+        return 0
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]

@@ -121,7 +121,9 @@ class LanceFiles:
             onto = self._open(staged.location, expected, door)
             must_still_fit(before, onto)
             schema = widened(onto, staged.schema)
-            numbered = [renumbered(each, staged.schema, schema) for each in staged.fragments]
+            numbered = [
+                renumbered(fragment, staged.schema, schema) for fragment in staged.fragments
+            ]
             following = replace(staged, fragments=numbered)
             try:
                 return self._lance.append_strictly(following, onto, schema, properties)

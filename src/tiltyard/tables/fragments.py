@@ -131,9 +131,9 @@ def write(
         secrets = Settings(place.uri, storage=place.storage_options).secrets
         raise translate(error, "write the data", secrets) from error
     if notes is not None:
-        for each in fragments:
-            notes.complete(each)
-    return [as_text(each) for each in fragments]
+        for fragment in fragments:
+            notes.complete(fragment)
+    return [as_text(fragment) for fragment in fragments]
 
 
 def _mode(place: Place) -> str:
@@ -153,7 +153,7 @@ def as_text(fragment: FragmentMetadata) -> str:
 
 def rows_of(fragments: Iterable[str]) -> int:
     """How many rows fragments hold, deleted ones not counted."""
-    return sum(FragmentMetadata.from_json(each).num_rows for each in fragments)
+    return sum(FragmentMetadata.from_json(fragment).num_rows for fragment in fragments)
 
 
 class Written:
@@ -180,7 +180,7 @@ class Written:
         self.location = location
         self.schema = schema
         self.properties = dict(properties or {})
-        self.fragments = [FragmentMetadata.from_json(each) for each in fragments]
+        self.fragments = [FragmentMetadata.from_json(fragment) for fragment in fragments]
         self._is_staged = False
 
     def stage(self, location: str) -> Staged:
@@ -204,8 +204,8 @@ class Written:
 
 def file_names(fragments: Iterable[str]) -> set[str]:
     """The names of the data files of fragments."""
-    found = (FragmentMetadata.from_json(each) for each in fragments)
-    return {file.path for each in found for file in each.files}
+    parsed = (FragmentMetadata.from_json(fragment) for fragment in fragments)
+    return {file.path for fragment in parsed for file in fragment.files}
 
 
 def abandon(access: Lance, store: Store, location: str, since: int, files: set[str]) -> bool:
@@ -219,12 +219,12 @@ def abandon(access: Lance, store: Store, location: str, since: int, files: set[s
         return True
     if _is_tried(store, location, since, files) or _is_owned(access, store, location, since, files):
         return False
-    store.delete_many(f"{location}/data/{each}" for each in sorted(files))
+    store.delete_many(f"{location}/data/{file}" for file in sorted(files))
     return True
 
 
 def _is_tried(store: Store, location: str, since: int, files: set[str]) -> bool:
-    wanted = [each.encode() for each in files]
+    wanted = [file.encode() for file in files]
     for entry in store.list(f"{location}/{TRANSACTIONS}").objects:
         read_version = entry.name.partition("-")[0]
         if not read_version.isdigit() or int(read_version) < since:
@@ -233,7 +233,7 @@ def _is_tried(store: Store, location: str, since: int, files: set[str]) -> bool:
             body = store.get(entry.key).body
         except NotThere:
             continue
-        if any(each in body for each in wanted):
+        if any(name in body for name in wanted):
             return True
     return False
 
@@ -241,12 +241,12 @@ def _is_tried(store: Store, location: str, since: int, files: set[str]) -> bool:
 def _is_owned(access: Lance, store: Store, location: str, since: int, files: set[str]) -> bool:
     """Whether a version that came since refers to one of the files."""
     for entry in store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects:
-        found = version_files.parse(entry)
-        if found is None or found.version <= since:
+        file = version_files.parse(entry)
+        if file is None or file.version <= since:
             continue
-        dataset = access.open(location, found.version)
-        every = (file.path for each in dataset.get_fragments() for file in each.data_files())
-        if not files.isdisjoint(every):
+        dataset = access.open(location, file.version)
+        paths = (data.path for part in dataset.get_fragments() for data in part.data_files())
+        if not files.isdisjoint(paths):
             return True
     return False
 
@@ -297,21 +297,21 @@ def renumbered(
     numbers = {number: theirs[path] for path, number in mine.items()}
     body = fragment.to_json()
     for file in body["files"]:
-        file["fields"] = [numbers[each] for each in file["fields"]]
+        file["fields"] = [numbers[number] for number in file["fields"]]
     return FragmentMetadata.from_json(json.dumps(body))
 
 
 def _columns(fields: Iterable[Any]) -> dict[tuple[str, ...], tuple[int, str]]:
     """Every column at any depth: its number and its type."""
-    return {path: (each.id(), str(each.to_arrow().type)) for path, each in _walk(fields)}
+    return {path: (column.id(), str(column.to_arrow().type)) for path, column in _walk(fields)}
 
 
 def _paths(fields: Iterable[Any]) -> dict[tuple[str, ...], int]:
-    return {path: each.id() for path, each in _walk(fields)}
+    return {path: column.id() for path, column in _walk(fields)}
 
 
 def _walk(fields: Iterable[Any], above: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for each in fields:
-        path = (*above, each.name())
-        yield path, each
-        yield from _walk(each.children(), path)
+    for column_field in fields:
+        path = (*above, column_field.name())
+        yield path, column_field
+        yield from _walk(column_field.children(), path)

@@ -32,8 +32,8 @@ def full_text(
         return _Translation(dataset).query(asked.structured_query.query)
     assert asked.string_query is not None
     columns = asked.string_query.columns or None
-    for each in columns or ():
-        must_have(dataset, each)
+    for column in columns or ():
+        must_have(dataset, column)
     return {"query": asked.string_query.query, "columns": columns}
 
 
@@ -55,7 +55,7 @@ class _Translation:
         if asked.phrase is not None:
             return self._phrase(asked.phrase)
         if asked.multi_match is not None:
-            return self._any_of([self._match(each) for each in asked.multi_match.match_queries])
+            return self._any_of([self._match(query) for query in asked.multi_match.match_queries])
         if asked.boost is not None:
             weight = asked.boost.negative_boost
             return texts.BoostQuery(
@@ -91,7 +91,7 @@ class _Translation:
         return texts.PhraseQuery(asked.terms, self._column(asked.column), slop=asked.slop or 0)
 
     def _any_of(self, parts: list[texts.FullTextQuery]) -> texts.FullTextQuery:
-        return self._combined([(texts.Occur.SHOULD, each) for each in parts])
+        return self._combined([(texts.Occur.SHOULD, part) for part in parts])
 
     def _combined(
         self, parts: list[tuple[texts.Occur, texts.FullTextQuery]]
@@ -111,16 +111,16 @@ class _Translation:
     def _only_indexed(self) -> str:
         indexed = sorted(
             {
-                each.field_names[0]
-                for each in self._dataset.describe_indices()
-                if each.index_type == INVERTED
+                index.field_names[0]
+                for index in self._dataset.describe_indices()
+                if index.index_type == INVERTED
             }
         )
         if len(indexed) == 1:
             return indexed[0]
-        found = f"there are several: {', '.join(indexed)}" if indexed else "there is none"
+        choice = f"there are several: {', '.join(indexed)}" if indexed else "there is none"
         raise InvalidInputError(
-            f"the full-text query names no column, and of columns with a full-text index {found}",
+            f"the full-text query names no column, and of columns with a full-text index {choice}",
             hint="name the column in the query",
         )
 

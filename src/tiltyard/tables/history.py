@@ -117,17 +117,17 @@ def grown(
     version: int, before: Sequence[FragmentMetadata], after: Sequence[FragmentMetadata]
 ) -> Commit:
     """A merge adds columns to fragments, or fragments to all those that there were."""
-    old = {each.id: each for each in before}
-    new = {each.id: each for each in after}
+    old = {fragment.id: fragment for fragment in before}
+    new = {fragment.id: fragment for fragment in after}
     if not old.keys() <= new.keys():
         return Commit(version, Kind.UNKNOWN, "Merge")
-    came = pieces(each for number, each in new.items() if number not in old)
-    moves = any(new[number].files != each.files for number, each in old.items())
+    came = pieces(fragment for number, fragment in new.items() if number not in old)
+    moves = any(new[number].files != fragment.files for number, fragment in old.items())
     return Commit(version, Kind.APPEND if came else Kind.NOTHING, "Merge", came, moves=moves)
 
 
 def pieces(fragments: Iterable[FragmentMetadata]) -> tuple[Piece, ...]:
-    return tuple(Piece(name_of(each), each.id, each.num_rows) for each in fragments)
+    return tuple(Piece(name_of(fragment), fragment.id, fragment.num_rows) for fragment in fragments)
 
 
 def name_of(fragment: FragmentMetadata) -> str:
@@ -135,7 +135,7 @@ def name_of(fragment: FragmentMetadata) -> str:
 
 
 def _numbers(fragments: Iterable[FragmentMetadata]) -> list[int]:
-    return [each.id for each in fragments]
+    return [fragment.id for fragment in fragments]
 
 
 def _unread(numbers: Iterable[int]) -> tuple[Piece, ...]:
@@ -190,16 +190,16 @@ def _with_what_went(dataset: lance.LanceDataset, commit: Commit) -> Commit:
         came = pieces(_fragments(dataset, commit.version) or [])
     if before is None:
         return replace(commit, came=came, went=None)
-    lost = {each.number for each in commit.went or ()}
+    lost = {piece.number for piece in commit.went or ()}
     everything = commit.kind is Kind.REPLACE
-    went = pieces(each for each in before if everything or each.id in lost)
+    went = pieces(fragment for fragment in before if everything or fragment.id in lost)
     return replace(commit, came=came, went=went)
 
 
 def _fragments(dataset: lance.LanceDataset, version: int) -> list[FragmentMetadata] | None:
     """The fragments of another version, or None if it is no longer there."""
     try:
-        return [each.metadata for each in dataset.checkout_version(version).get_fragments()]
+        return [fragment.metadata for fragment in dataset.checkout_version(version).get_fragments()]
     except FAILURES as error:
         if "not found" in str(error).lower():
             return None
@@ -219,11 +219,11 @@ def find_commit(
     while high > after:
         low = max(after, high - stretch)
         versions = range(high, low, -1)
-        found = _for_each(table, versions, _properties)
-        for version, properties in zip(versions, found, strict=True):
+        every = _for_each(table, versions, _properties)
+        for version, properties in zip(versions, every, strict=True):
             if properties is not None and properties.get(key) == value:
                 return version, properties
-        if stretch > 1 and all(each is None for each in found):
+        if stretch > 1 and all(properties is None for properties in every):
             return None
         high, stretch = low, min(2 * stretch, LONGEST_STRETCH)
     return None
@@ -253,7 +253,7 @@ def _for_each(
         own = [dataset.checkout_version(dataset.version) for _ in range(1, threads)]
 
         def look_at_share(number: int) -> list[T]:
-            return [look([dataset, *own][number], each) for each in versions[number::threads]]
+            return [look([dataset, *own][number], version) for version in versions[number::threads]]
 
         if threads == 1:
             return look_at_share(0)

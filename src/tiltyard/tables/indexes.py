@@ -149,7 +149,7 @@ def _sub_vectors(dataset: lance.LanceDataset, column: str) -> int:
 def _refuse_taken(dataset: lance.LanceDataset, name: str) -> None:
     if not name:
         raise InvalidInputError("an index needs a name")
-    if any(each.name == name for each in dataset.describe_indices()):
+    if any(index.name == name for index in dataset.describe_indices()):
         raise TableIndexAlreadyExistsError(
             f"the table has an index '{name}'", hint="drop it first, or choose another name"
         )
@@ -164,7 +164,7 @@ def describe(dataset: lance.LanceDataset) -> list[IndexContent]:
     """Every index, in the order of their names."""
     rows = dataset.count_rows()
     return [
-        _content(each, rows) for each in sorted(dataset.describe_indices(), key=lambda i: i.name)
+        _content(index, rows) for index in sorted(dataset.describe_indices(), key=lambda i: i.name)
     ]
 
 
@@ -172,43 +172,43 @@ def statistics(
     dataset: lance.LanceDataset, name: str | None
 ) -> api.DescribeTableIndexStatsResponse:
     """What Lance counts for one index. TableIndexNotFoundError."""
-    found = _existing(dataset, name)
-    details = found.details or {}
+    index = _existing(dataset, name)
+    details = index.details or {}
     metric = details.get("metric_type") if isinstance(details, dict) else None
     rows = dataset.count_rows()
     return api.DescribeTableIndexStatsResponse(
         distance_type=None if metric is None else str(metric).lower(),
-        index_type=found.index_type,
-        num_indexed_rows=found.num_rows_indexed,
-        num_unindexed_rows=max(0, rows - found.num_rows_indexed),
-        num_indices=len(found.segments),
+        index_type=index.index_type,
+        num_indexed_rows=index.num_rows_indexed,
+        num_unindexed_rows=max(0, rows - index.num_rows_indexed),
+        num_indices=len(index.segments),
     )
 
 
 def _existing(dataset: lance.LanceDataset, name: str | None) -> Any:
     if not name:
         raise InvalidInputError("no index is named")
-    known = {each.name: each for each in dataset.describe_indices()}
+    known = {index.name: index for index in dataset.describe_indices()}
     if name not in known:
         there = f"it has {', '.join(sorted(known))}" if known else "it has none"
         raise TableIndexNotFoundError(f"the table has no index '{name}'", hint=there)
     return known[name]
 
 
-def _content(found: Any, rows: int) -> IndexContent:
-    newest = found.segments[0] if found.segments else None
+def _content(index: Any, rows: int) -> IndexContent:
+    newest = index.segments[0] if index.segments else None
     return IndexContent(
-        index_name=found.name,
+        index_name=index.name,
         index_uuid=newest.uuid if newest else "",
-        columns=list(found.field_names),
+        columns=list(index.field_names),
         status=_SUCCEEDED,
-        index_type=found.index_type,
-        type_url=found.type_url,
-        num_indexed_rows=found.num_rows_indexed,
-        num_unindexed_rows=max(0, rows - found.num_rows_indexed),
-        size_bytes=found.total_size_bytes,
-        num_segments=len(found.segments),
+        index_type=index.index_type,
+        type_url=index.type_url,
+        num_indexed_rows=index.num_rows_indexed,
+        num_unindexed_rows=max(0, rows - index.num_rows_indexed),
+        size_bytes=index.total_size_bytes,
+        num_segments=len(index.segments),
         created_at=newest.created_at if newest else None,
         index_version=newest.index_version if newest else None,
-        index_details=json.dumps(found.details, default=str),
+        index_details=json.dumps(index.details, default=str),
     )

@@ -59,12 +59,12 @@ def read(store: Store, location: str, version: int, metadata: Mapping[bytes, byt
         return Ledger(version)
     name = head.decode()
     body = _get(store, location, name)
-    found = set(map(_file, body["files"]))
+    files = set(map(_file, body["files"]))
     parts = tuple(body["parts"])
     with ThreadPoolExecutor(8) as pool:
-        for part in pool.map(lambda each: _get(store, location, each), parts):
-            found.update(map(_file, part["files"]))
-    return Ledger(version, name, parts, frozenset(found))
+        for part in pool.map(lambda name: _get(store, location, name), parts):
+            files.update(map(_file, part["files"]))
+    return Ledger(version, name, parts, frozenset(files))
 
 
 def write(
@@ -75,7 +75,7 @@ def write(
     listed: Iterable[Loaded] = files
     if len(parts) > MOST_PARTS:
         parts, listed = (), [*before.files, *files]
-    body = {"format": FORMAT, "parts": list(parts), "files": [list(each) for each in listed]}
+    body = {"format": FORMAT, "parts": list(parts), "files": [list(file) for file in listed]}
     store.put_new(_key(location, name), json.dumps(body).encode())
     return {HEAD: name}
 

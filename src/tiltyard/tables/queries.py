@@ -164,7 +164,7 @@ def _must_fit(dataset: lance.LanceDataset, column: str, vectors: Sequence[Sequen
     of_one = kind.value_type if _is_list_of_vectors(kind) else kind
     if not _is_vector(of_one):
         raise InvalidInputError(f"column '{column}' holds {kind}, and no vectors")
-    wrong = next((len(each) for each in vectors if len(each) != of_one.list_size), None)
+    wrong = next((len(vector) for vector in vectors if len(vector) != of_one.list_size), None)
     if wrong is not None:
         raise InvalidInputError(
             f"a vector of column '{column}' has {of_one.list_size} dimensions, not {wrong}"
@@ -190,16 +190,16 @@ def _asks_many(dataset: lance.LanceDataset, query: Query, column: str) -> bool:
 
 
 def _only_vector(dataset: lance.LanceDataset) -> str:
-    found = [
-        each.name
-        for each in dataset.schema
-        if _is_vector(_stored(each.type)) or _is_list_of_vectors(_stored(each.type))
+    vectors = [
+        column.name
+        for column in dataset.schema
+        if _is_vector(_stored(column.type)) or _is_list_of_vectors(_stored(column.type))
     ]
-    if "vector" in found:
+    if "vector" in vectors:
         return "vector"
-    if len(found) == 1:
-        return str(found[0])
-    what = f"several vector columns: {', '.join(found)}" if found else "no vector column"
+    if len(vectors) == 1:
+        return str(vectors[0])
+    what = f"several vector columns: {', '.join(vectors)}" if vectors else "no vector column"
     raise InvalidInputError(f"the table has {what}", hint="name one as vector_column")
 
 

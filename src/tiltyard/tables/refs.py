@@ -65,20 +65,20 @@ def tags(dataset: lance.LanceDataset) -> dict[str, TagContents]:
     """Every tag, in the order of their names."""
     return {
         name: TagContents(
-            version=found["version"],
-            branch=found["branch"],
-            manifestSize=found["manifest_size"],
+            version=tag["version"],
+            branch=tag["branch"],
+            manifestSize=tag["manifest_size"],
         )
-        for name, found in sorted(dataset.tags.list().items())
+        for name, tag in sorted(dataset.tags.list().items())
     }
 
 
 def tagged(dataset: lance.LanceDataset, table: Table, tag: str) -> Point:
     """What a tag points to. TableTagNotFoundError."""
-    found = dataset.tags.list().get(tag)
-    if found is None:
+    contents = dataset.tags.list().get(tag)
+    if contents is None:
         raise TableTagNotFoundError(f"table {names.display(table.id)} has no tag '{tag}'")
-    return Point(found["version"], found["branch"])
+    return Point(contents["version"], contents["branch"])
 
 
 def create_tag(dataset: lance.LanceDataset, table: Table, tag: str, point: Point) -> None:
@@ -95,16 +95,16 @@ def create_tag(dataset: lance.LanceDataset, table: Table, tag: str, point: Point
 
 def branches(dataset: lance.LanceDataset) -> dict[str, BranchContents]:
     """Every branch but the main one, in the order of their names."""
-    found: dict[str, Any] = dict(dataset.branches.list())
+    branches: dict[str, Any] = dict(dataset.branches.list())
     return {
         name: BranchContents(
-            parentBranch=each["parent_branch"],
-            parentVersion=each["parent_version"],
-            createAt=each["create_at"],
-            manifestSize=each["manifest_size"],
-            metadata=each["metadata"] or None,
+            parentBranch=branch["parent_branch"],
+            parentVersion=branch["parent_version"],
+            createAt=branch["create_at"],
+            manifestSize=branch["manifest_size"],
+            metadata=branch["metadata"] or None,
         )
-        for name, each in sorted(found.items())
+        for name, branch in sorted(branches.items())
     }
 
 
@@ -131,11 +131,11 @@ def create_branch(dataset: lance.LanceDataset, name: str, base: Point) -> None:
 
 def delete_branch(dataset: lance.LanceDataset, table: Table, name: str) -> None:
     """Remove a branch with its versions, unless a tag or another branch refers to them."""
-    found: dict[str, Any] = dict(dataset.branches.list())
-    if name not in found:
+    branches: dict[str, Any] = dict(dataset.branches.list())
+    if name not in branches:
         raise _no_branch(table, name)
-    users = [f"branch '{each}'" for each, of in found.items() if of["parent_branch"] == name]
-    users += [f"tag '{each}'" for each, of in dataset.tags.list().items() if of["branch"] == name]
+    users = [f"branch '{other}'" for other, of in branches.items() if of["parent_branch"] == name]
+    users += [f"tag '{tag}'" for tag, of in dataset.tags.list().items() if of["branch"] == name]
     if users:
         raise UnsupportedOperationError(
             f"branch '{name}' of table {names.display(table.id)} can't be deleted: "

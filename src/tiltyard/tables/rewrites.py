@@ -81,8 +81,8 @@ def commit(
     access: Lance, location: str, onto: lance.LanceDataset, rewrite: Rewrite, nonce: dict[str, str]
 ) -> int:
     """Make a rewrite the next version: LostRaceError if another changed the same rows first."""
-    touched = [FragmentMetadata.from_json(each) for each in rewrite.touched]
-    new = [FragmentMetadata.from_json(each) for each in rewrite.new]
+    touched = [FragmentMetadata.from_json(text) for text in rewrite.touched]
+    new = [FragmentMetadata.from_json(text) for text in rewrite.new]
     transaction = lance.Transaction(
         onto.version,
         _operation(onto, rewrite, touched, new),
@@ -102,12 +102,12 @@ def _operation(
 ) -> lance.LanceOperation.BaseOperation:
     if rewrite.kind is Kind.MERGE:
         # It names every fragment of its version, so that nothing that touches a row comes between.
-        changed = {each.id: each for each in touched}
-        present = [each.metadata for each in onto.get_fragments()]
-        every = [changed.get(each.id, each) for each in present]
+        changed = {fragment.id: fragment for fragment in touched}
+        present = [fragment.metadata for fragment in onto.get_fragments()]
+        every = [changed.get(fragment.id, fragment) for fragment in present]
         return lance.LanceOperation.Merge([*every, *new], onto.lance_schema)
-    emptied = [each.id for each in touched if not each.num_rows]
-    left = [each for each in touched if each.num_rows]
+    emptied = [fragment.id for fragment in touched if not fragment.num_rows]
+    left = [fragment for fragment in touched if fragment.num_rows]
     if rewrite.kind is Kind.DELETE:
         return lance.LanceOperation.Delete(left, emptied, rewrite.predicate)
     return lance.LanceOperation.Update(

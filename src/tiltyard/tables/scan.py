@@ -97,7 +97,7 @@ class Wanted:
         chosen: dict[str, Any] = {"filter": self.filter, "limit": self.limit}
         if piece is not None and not self.is_search:
             chosen |= {
-                "fragments": [dataset.get_fragment(each) for each in piece.fragments],
+                "fragments": [dataset.get_fragment(fragment) for fragment in piece.fragments],
                 "filter": piece.narrowed(self.filter),
                 "offset": piece.offset,
                 "limit": piece.limit,
@@ -188,7 +188,7 @@ def pieces_of(snapshot: Snapshot, wanted: Wanted, count: int) -> list[Piece]:
 
 def groups_of(snapshot: Snapshot, fragments_per_piece: int) -> list[Piece]:
     """Pieces of so many whole fragments each."""
-    ids = [each.id for each in _extents(snapshot.open())]
+    ids = [extent.id for extent in _extents(snapshot.open())]
     return [
         Piece(tuple(ids[start : start + fragments_per_piece]))
         for start in range(0, len(ids), fragments_per_piece)
@@ -197,33 +197,33 @@ def groups_of(snapshot: Snapshot, fragments_per_piece: int) -> list[Piece]:
 
 def _extents(dataset: lance.LanceDataset) -> list[Extent]:
     return [
-        Extent(each.fragment_id, each.count_rows(), each.physical_rows)
-        for each in dataset.get_fragments()
+        Extent(fragment.fragment_id, fragment.count_rows(), fragment.physical_rows)
+        for fragment in dataset.get_fragments()
     ]
 
 
 def _limited(extents: Sequence[Extent], limit: int, rows_are_known: bool) -> list[Piece]:
     """The first rows; without a filter it is known which fragments have them."""
     if rows_are_known:
-        ends = list(accumulate(each.rows for each in extents))
+        ends = list(accumulate(extent.rows for extent in extents))
         needed = next((at + 1 for at, end in enumerate(ends) if end >= limit), len(extents))
         extents = extents[:needed]
-    return [Piece(tuple(each.id for each in extents), limit=limit)] if extents else []
+    return [Piece(tuple(extent.id for extent in extents), limit=limit)] if extents else []
 
 
 def cut(extents: Sequence[Extent], count: int, *, filtered: bool) -> list[Piece]:
     """Cut fragments into pieces of about equal numbers of rows, each row in exactly one."""
-    extents = [each for each in extents if each.rows]
-    total = sum(each.rows for each in extents)
+    extents = [extent for extent in extents if extent.rows]
+    total = sum(extent.rows for extent in extents)
     count = max(1, min(count, total))
     bounds = [total * at // count for at in range(count + 1)]
-    starts = [0, *accumulate(each.rows for each in extents)]
+    starts = [0, *accumulate(extent.rows for extent in extents)]
     pieces = []
     for low, high in pairwise(bounds):
         inside = [
-            (each, start)
-            for each, start in zip(extents, starts, strict=False)
-            if start < high and start + each.rows > low
+            (extent, start)
+            for extent, start in zip(extents, starts, strict=False)
+            if start < high and start + extent.rows > low
         ]
         if inside:
             pieces.append((_by_address if filtered else _by_count)(inside, low, high))
@@ -233,19 +233,19 @@ def cut(extents: Sequence[Extent], count: int, *, filtered: bool) -> list[Piece]
 def _by_count(inside: Sequence[tuple[Extent, int]], low: int, high: int) -> Piece:
     first, last = inside[0], inside[-1]
     whole = low <= first[1] and high >= last[1] + last[0].rows
-    fragments = tuple(each.id for each, _ in inside)
+    fragments = tuple(extent.id for extent, _ in inside)
     return Piece(fragments) if whole else Piece(fragments, low - first[1], high - low)
 
 
 def _by_address(inside: Sequence[tuple[Extent, int]], low: int, high: int) -> Piece:
     without = []
-    for each, start in inside:
-        base = each.id * ROWS_PER_ADDRESS
+    for extent, start in inside:
+        base = extent.id * ROWS_PER_ADDRESS
         if low > start:
-            without.append((base, base + _place(each, low - start)))
-        if high < start + each.rows:
-            without.append((base + _place(each, high - start), base + ROWS_PER_ADDRESS))
-    return Piece(tuple(each.id for each, _ in inside), without=tuple(without))
+            without.append((base, base + _place(extent, low - start)))
+        if high < start + extent.rows:
+            without.append((base + _place(extent, high - start), base + ROWS_PER_ADDRESS))
+    return Piece(tuple(extent.id for extent, _ in inside), without=tuple(without))
 
 
 def _place(extent: Extent, row: int) -> int:

@@ -22,7 +22,7 @@ def as_asked(doing: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, KeyError, ValueError, NotImplementedError) as error:
-        words = ValueError("".join(str(each) for each in error.args))
+        words = ValueError("".join(str(argument) for argument in error.args))
         raise translate(words, doing, otherwise=InvalidInputError) from error
 
 
@@ -69,7 +69,11 @@ def _paths(dataset: lance.LanceDataset) -> dict[int, str]:
         for child in field.children():
             yield from below(child, f"{path}.")
 
-    return dict(chain.from_iterable(below(each, "") for each in dataset.lance_schema.fields()))
+    return dict(
+        chain.from_iterable(
+            below(column_field, "") for column_field in dataset.lance_schema.fields()
+        )
+    )
 
 
 def _quoted(name: str) -> str:

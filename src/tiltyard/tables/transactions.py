@@ -38,9 +38,9 @@ class Commit:
 def read_versions(store: Store, location: str, id: str) -> list[int]:
     """The version that a transaction was begun from, by the name of its file. One request."""
     ending = f"-{id}.txn"
-    found = (each.name for each in store.list(f"{location}/{TRANSACTIONS}").objects)
+    found = (entry.name for entry in store.list(f"{location}/{TRANSACTIONS}").objects)
     starts = (name.removesuffix(ending) for name in found if name.endswith(ending))
-    return [int(each) for each in starts if each.isdecimal()]
+    return [int(start) for start in starts if start.isdecimal()]
 
 
 def find(dataset: lance.LanceDataset, versions: Iterable[int], id: str) -> Commit | None:

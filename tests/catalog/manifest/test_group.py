@@ -151,7 +151,7 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
     waiting = threading.Event()
 
     def interrupted(_: Draft) -> Change:
-        waiting.wait(10)
+        waiting.wait(300)
         raise KeyboardInterrupt
 
     def follow() -> None:
@@ -222,10 +222,10 @@ def test_the_next_group_commits_while_the_last_is_finished(
 
     def work(wanted: Sequence[tuple[str, Any]]) -> list[bool]:
         begun.set()
-        return [others_done.wait(30)]
+        return [others_done.wait(300)]
 
     def follow() -> None:
-        begun.wait(30)
+        begun.wait(300)
         _declare(catalog, "lake", "two")
         others_done.set()
 

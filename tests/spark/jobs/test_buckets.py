@@ -18,7 +18,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.spark import jobs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 TABLES = ("a", "b", "c")
 LATEST = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)

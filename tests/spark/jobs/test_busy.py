@@ -81,7 +81,6 @@ def test_rows_are_right_while_a_catalog_is_maintained(spark: SparkSession, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_rows_are_right_for_two_minutes(cluster: SparkSession, tmp_path: Path) -> None:
     changed = _busy(cluster, tmp_path / "lake", 4, 120)
     assert {"optimize", "index", "cleanup"} <= set(changed)

@@ -114,7 +114,6 @@ def test_bad_input_is_refused_before_spark_starts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_spark_submit_takes_the_jobs(lake: Lake) -> None:
     lake.put("users", {"id": list(range(20))}, files=5)
     ended = subprocess.run(

@@ -116,7 +116,6 @@ def test_a_catalog_with_broken_tables_is_counted_loaded_exported_and_swept(
         job(spark, made)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("job", [_inventory, _ingest, _export, _orphans])
 def test_a_job_outlives_an_executor(
     cluster: SparkSession, tmp_path: Path, job: Callable[[SparkSession, Zoo, Told], None]
@@ -203,7 +202,6 @@ def test_a_migration_takes_each_directory_for_what_it_is(
     _migrate(spark, tmp_path / "lake", FEW)
 
 
-@pytest.mark.timeout(900)
 def test_a_migration_outlives_an_executor(
     cluster: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

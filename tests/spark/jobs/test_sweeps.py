@@ -86,7 +86,6 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     assert [each.kind for each in sidecars.every()] == [Kind.BATCH]
 
 
-@pytest.mark.timeout(900)
 def test_optimize_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
     killer = Killer(cluster)
     _optimize(cluster, many, killer)
@@ -127,7 +126,6 @@ def test_every_table_that_can_be_is_cleaned_up(spark: SparkSession, few: Zoo) ->
     _cleanup(spark, few)
 
 
-@pytest.mark.timeout(900)
 def test_cleanup_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
     many.catalog.optimize_all_tables()
     killer = Killer(cluster)
@@ -179,7 +177,6 @@ def test_what_has_had_its_time_is_purged(spark: SparkSession, few: Zoo) -> None:
     _purge(spark, few)
 
 
-@pytest.mark.timeout(900)
 def test_purge_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
     killer = Killer(cluster)
     _purge(cluster, many, killer)
@@ -223,7 +220,6 @@ def test_a_round_leaves_nothing_to_do_for_another(spark: SparkSession, few: Zoo)
     _maintain(spark, few)
 
 
-@pytest.mark.timeout(900)
 def test_maintain_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
     killer = Killer(cluster)
     _maintain(cluster, many, lambda step, done, total: killer(done, total))
@@ -315,7 +311,6 @@ def test_an_index_needs_a_table_or_several(spark: SparkSession, lake: Lake) -> N
             build_index(lake.catalog, spark, column="id", index_type="BTREE", **given)
 
 
-@pytest.mark.timeout(900)
 def test_building_indexes_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
     killer = Killer(cluster)
     _index(cluster, many, killer)
