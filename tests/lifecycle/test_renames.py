@@ -27,7 +27,7 @@ from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, trash
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog.manifest import edits
+from tiltyard.catalog.manifest.edits import AddTable, AllOf, RemoveIndex
 from tiltyard.catalog.manifest.rows import MOVED, TABLE, Row
 
 LOCATION = "people.lance"
@@ -172,9 +172,7 @@ def _leave_row_over(catalog: DirectoryNamespace) -> None:
     """What a commit leaves that arrives after its rename was undone."""
     row = Row("staff", TABLE, LOCATION, {MOVED: "0123456789ab"})
     assert catalog._registrar._manifest is not None
-    catalog._registrar._manifest.submit(
-        edits.all_of([edits.forget_table(("people",), LOCATION), edits.add_table(row)])
-    )
+    catalog._registrar._manifest.submit(AllOf((RemoveIndex(("people",), LOCATION), AddTable(row))))
 
 
 def test_the_row_of_a_rename_that_was_undone_keeps_nobody_from_anything(

@@ -27,8 +27,8 @@ from tests.behaviours.modes import MANAGED, MANAGED_COMPATIBILITY, MODES, Mode
 from tests.maintenance.batch import Lake
 from tests.maintenance.doctoring import ROOT, found, later, with_both, with_rows
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import as_row
+from tiltyard.catalog.manifest.edits import IndexTable
 from tiltyard.maintenance.findings import Severity
 
 
@@ -136,7 +136,7 @@ def test_a_directory_without_a_row(rows: DirectoryNamespace, tmp_path: Path) -> 
 def test_a_left_over_row(both: DirectoryNamespace) -> None:
     table = both._catalog.find(("people",))
     drop(both, "people")
-    both._manifest.submit(edits.index_table(as_row(table)))  # type: ignore[union-attr]
+    both._manifest.submit(IndexTable(as_row(table)))  # type: ignore[union-attr]
     assert found(both) == [("warning", "left-over row", "people")]
     both.recover()
     assert found(both) == []

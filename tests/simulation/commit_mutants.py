@@ -11,11 +11,16 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import Boundary, Kept, Mark
-from tiltyard.catalog.manifest import edits, versions
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, TRANSACTION, Row
+from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import (
+    AddVersion,
+    AllOf,
+    RaiseBoundary,
+    RemoveVersions,
+    require_managed,
+)
+from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
 from tiltyard.versions.collecting import chosen_of
@@ -184,32 +189,32 @@ class NoHeadCheck(ManagedVersions):
     """Rule: a version that is a row comes right after the last one."""
 
     def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
-        return _with_edit(self, wanted, _add_anywhere)
+        return _commit(self, wanted, lambda each: AddAnywhere(**vars(each)))
 
 
 class NoGuardAInRows(ManagedVersions):
     """Rule: the commit of a row looks at the boundary in the row of its table."""
 
     def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
-        return _with_edit(self, wanted, lambda each: versions.add(replace(each, base=2**63)))
+        return _commit(self, wanted, lambda each: replace(each, base=2**63))
 
 
-def _with_edit(
-    self: ManagedVersions, wanted: Sequence[NewVersion], edit: Callable[[Proposal], Edit]
+def _commit(
+    self: ManagedVersions,
+    wanted: Sequence[NewVersion],
+    change: Callable[[AddVersion], AddVersion],
 ) -> list[VersionFile]:
-    proposed = [self._proposal(each) for each in wanted]
-    return self._commit(edits.all_of([edit(each) for each in proposed]), proposed)
+    proposed = [change(self._proposal(version)) for version in wanted]
+    return self._commit(AllOf(tuple(proposed)), proposed)
 
 
-def _add_anywhere(wanted: Proposal) -> Edit:
-    def edit(draft: Draft) -> Change:
-        row = versions.require_managed(draft, wanted.table, wanted.location)
-        taken = draft.version_row(row.object_id, wanted.file.version)
-        about = {TRANSACTION: wanted.transaction, STAGED: wanted.staged}
-        added = versions.row_of(row.object_id, wanted.file, **about)
-        return Change(remove=(taken.object_id,) if taken else (), add=(added,), answer=added)
+class AddAnywhere(AddVersion):
+    """Adds a version whatever the head is."""
 
-    return edit
+    def apply(self, draft: Draft) -> Change:
+        row = require_managed(draft, self.table, self.location)
+        present = draft.version_row(row.object_id, self.file.version)
+        return self.added(row, *([present.object_id] if present else []))
 
 
 class DeletesFilesFirst(ManagedVersions):
@@ -226,10 +231,11 @@ class DeletesFilesFirst(ManagedVersions):
         last = max(end for _, end in ranges)
         numbers = {n for n in snapshot.version_numbers(owner.object_id) if n <= last}
         location = owner.location or ""
-        self._manifest.submit(versions.raise_boundary(owner.id, location, max(numbers)))
-        rows = ((n, snapshot.version_row(owner.object_id, n)) for n in sorted(numbers))
-        self._store.delete_many(versions.file_of(n, row).key for n, row in rows if row)
-        self._manifest.submit(versions.remove(owner.id, location, numbers))
+        self._manifest.submit(RaiseBoundary(owner.id, location, max(numbers)))
+        rows = [snapshot.version_row(owner.object_id, n) for n in sorted(numbers)]
+        self._store.delete_many(row.file.key for row in rows if row)
+        seen = {row.version: row.metadata for row in rows if row}
+        self._manifest.submit(RemoveVersions(owner.id, location, seen))
         return sorted(numbers)
 
 

@@ -18,9 +18,8 @@ from tests.simulation.search import Bounds
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.edits import Edit, RemoveIndex
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
@@ -31,7 +30,7 @@ from tiltyard.lifecycle.markers import Markers, not_there
 from tiltyard.lifecycle.moves import Moves
 from tiltyard.lifecycle.purge import Claimed, Purge
 from tiltyard.lifecycle.recreation import Recreation, Seen
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.names import TableId
 from tiltyard.store import NotThere, Progress
 
@@ -229,7 +228,7 @@ class ComesHomeByMarker(Moves):
     def come_home(self, found: Table, target: TableId) -> Table:
         present = marker.read(self._store, target[0])
         marker.swap(self._store, target[0], present, present.forgotten(), self._clock)
-        self._manifest.submit(edits.forget_table(found.id, found.location))
+        self._manifest.submit(RemoveIndex(found.id, found.location))
         return replace(found, id=target)
 
 
@@ -270,7 +269,7 @@ class StagesAgain(PlainFiles):
 class PurgesWithoutClaim(Purge):
     """Rule: a row is marked as being purged before anything is deleted."""
 
-    def claim(self, dropped: Trashed) -> Claimed:
+    def claim(self, dropped: DroppedTable) -> Claimed:
         return Claimed(dropped, None)
 
 

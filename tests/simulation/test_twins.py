@@ -13,15 +13,14 @@ from tests.simulation.actors import NO_WAIT, Tokens
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register
 from tiltyard.catalog import version_files
-from tiltyard.catalog.manifest import edits
-from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import AddTable, DropTable, Edit, RenameTable, UndropTable
 from tiltyard.catalog.manifest.group import Committer
 from tiltyard.catalog.manifest.rows import TABLE, Row
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance, LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import TableAlreadyExistsError
-from tiltyard.lifecycle import rows
 from tiltyard.lifecycle.files import FENCE
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.settings import Settings
@@ -175,16 +174,16 @@ def _row(name: str, location: str = "00000001_t") -> Row:
 
 
 def test_a_commit_is_seen_by_the_other(registers: Registers) -> None:
-    registers.commit(edits.add_table(_row("t")))
+    registers.commit(AddTable(_row("t")))
     assert registers.seen() == [("t", "00000001_t", {"k": "v"})]
     assert registers.other.read().get("u") is None
 
 
 def test_of_two_drafts_of_one_version_one_wins(registers: Registers) -> None:
-    registers.commit(edits.add_table(_row("t")))
+    registers.commit(AddTable(_row("t")))
     drafts = [Draft(each.read_for_writing()) for each in (registers.one, registers.other)]
     for draft in drafts:
-        draft.apply(edits.rename_table(("t",), ("u",), "00000001_t")(draft))
+        draft.apply(RenameTable(("t",), ("u",), "00000001_t").apply(draft))
     registers.one.commit(drafts[0])
     with pytest.raises(LostRaceError):
         registers.other.commit(drafts[1])
@@ -192,24 +191,24 @@ def test_of_two_drafts_of_one_version_one_wins(registers: Registers) -> None:
 
 
 def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
-    registers.commit(edits.add_table(_row("t")))
+    registers.commit(AddTable(_row("t")))
     terms = DropTerms(ttl_ms=1_000, by="me")
-    registers.commit(rows.drop(("t",), "00000001_t", "0" * 16, terms, 1, 5))
+    registers.commit(DropTable(("t",), "00000001_t", "0" * 16, terms, 1, 5))
     trashed = registers.other.read().last_trashed("t")
     assert trashed is not None
     assert trashed.location == "00000001_t"
-    registers.commit(edits.add_table(_row("t", "00000002_t")))
+    registers.commit(AddTable(_row("t", "00000002_t")))
     with pytest.raises(TableAlreadyExistsError):
-        registers.commit(rows.undrop(("t",), "0" * 16, ("t",)))
-    registers.commit(rows.undrop(("t",), "0" * 16, ("u",)))
+        registers.commit(UndropTable(("t",), "0" * 16, ("t",)))
+    registers.commit(UndropTable(("t",), "0" * 16, ("u",)))
     assert [each[:2] for each in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
 
 
 def test_a_location_is_owned_once_in_both(registers: Registers) -> None:
-    registers.commit(edits.add_table(_row("t")))
+    registers.commit(AddTable(_row("t")))
     draft = Draft(registers.other.read_for_writing())
     assert draft.owner("00000001_t") == "t"
     assert draft.owner("00000002_t") is None
-    draft.apply(edits.rename_table(("t",), ("u",), "00000001_t")(draft))
+    draft.apply(RenameTable(("t",), ("u",), "00000001_t").apply(draft))
     registers.other.commit(draft)
     assert Draft(registers.one.read_for_writing()).owner("00000001_t") == "u"

@@ -15,7 +15,7 @@ import tiltyard
 from tests.behaviours.calls import PEOPLE, create, declare, describe, drop, make_namespace, refused
 from tests.kit.stores import Fault, FaultyStore
 from tiltyard import DirectoryNamespace
-from tiltyard.catalog.manifest import versions
+from tiltyard.catalog.manifest.edits import StartManaging
 from tiltyard.catalog.manifest.table import WRITER_FLAGS
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError
 from tiltyard.tables import fragments
@@ -137,7 +137,7 @@ def test_whoever_meets_a_table_on_its_way_finishes_it(
     assert catalog._manifest is not None
     catalog._manifest.manage_versions()
     table = catalog._catalog.find(("people",))
-    catalog._manifest.submit(versions.announce(table.id, table.location))
+    catalog._manifest.submit(StartManaging(table.id, table.location))
     newcomer = _open(tmp_path)
     assert _versions(newcomer, "people") == [1, 2]
     assert newcomer.open_table(["people"]).version == 2

@@ -8,10 +8,13 @@ from enum import StrEnum
 from typing import Protocol
 
 from tiltyard import names
-from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import expiry
-from tiltyard.errors import TableAlreadyExistsError, TableNotFoundError
+from tiltyard.errors import (
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
 from tiltyard.names import NamespaceId, TableId
 
 
@@ -30,6 +33,11 @@ class Table:
     properties: Mapping[str, str] | None = None
     managed: bool = False
     arriving: bool = False
+
+    @property
+    def has_marker(self) -> bool:
+        """Whether it lies at `<name>.lance`, where its marker decides about it, and not its row."""
+        return names.is_marked(self.id, self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,15 @@ class DropBehaviour(StrEnum):
     CASCADE = "cascade"
 
 
+@dataclass(frozen=True, slots=True)
+class DropTerms:
+    """Who drops a table, why, and for how long it can be brought back; None is for ever."""
+
+    ttl_ms: int | None
+    by: str
+    reason: str | None = None
+
+
 class Catalog(Protocol):
     """Which names exist and where they live."""
 
@@ -76,8 +93,8 @@ class Catalog(Protocol):
     def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
         """The properties of a namespace as they were read last. No request."""
 
-    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
-        """Remove a namespace; its row, then the rows below it. NamespaceNotEmptyError."""
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Mapping[str, str]:
+        """Remove a namespace and return its properties. NamespaceNotEmptyError."""
 
     def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
         """Names of the tables of one namespace, sorted."""
@@ -114,6 +131,10 @@ class Catalog(Protocol):
 
     def publish(self, table: Table) -> None:
         """Make a table known whose first version was committed at the place it was given."""
+
+
+def no_such_namespace(namespace: NamespaceId) -> NamespaceNotFoundError:
+    return NamespaceNotFoundError(f"there is no namespace {names.display(namespace)}")
 
 
 def no_such_table(table: TableId, hint: str | None = None) -> TableNotFoundError:

@@ -20,9 +20,9 @@ from tiltyard.catalog.base import (
     no_such_table,
 )
 from tiltyard.catalog.directory import DirectoryCatalog, why_hidden
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.draft import Draft, Edit
+from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.edits import AllOf, Edit, IndexTable, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
@@ -53,7 +53,7 @@ class CompatibleCatalog:
     def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
         return self._manifest.known_properties(namespace)
 
-    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Mapping[str, str]:
         return self._manifest.drop_namespace(namespace, behaviour)
 
     def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
@@ -90,7 +90,7 @@ class CompatibleCatalog:
             return self._manifest.find(table)
         snapshot = self._manifest.read()
         row = snapshot.get(table[0])
-        if row is not None and not _is_index(row):
+        if row is not None and not row.is_index:
             found = self._manifest.look_up(snapshot, table)
             if found is None:
                 raise self._manifest.missing(snapshot, table)
@@ -109,7 +109,7 @@ class CompatibleCatalog:
 
     def _root_occupant(self, table: TableId, snapshot: Snapshot) -> Table | None:
         row = snapshot.get(table[0])
-        if row is not None and not _is_index(row):
+        if row is not None and not row.is_index:
             return self._manifest.holder(table)
         if names.table_directory(table[0]) in snapshot.given_away():
             return None  # its directory went to another name, so it gets a new one
@@ -128,7 +128,7 @@ class CompatibleCatalog:
         snapshot = self._manifest.read()
         row = snapshot.get(table[0])
         location = names.table_directory(table[0])
-        elsewhere = row is not None and not _is_index(row)
+        elsewhere = row is not None and not row.is_index
         if elsewhere or location in snapshot.given_away():
             return self._manifest.create_target(table, properties)
         state = self._directory.look(table)
@@ -156,18 +156,18 @@ class CompatibleCatalog:
         has_root_tables = any(len(each) == 1 for each in tables)
         snapshot = self._manifest.read() if has_root_tables else EMPTY
         placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
-        publish = edits.all_of([self._publishing(each) for each in placed])
+        publish = AllOf(tuple(self._publishing(table) for table in placed))
         if has_root_tables:
             at_root = [each[0] for each in tables if len(each) == 1]
-            if any(not _is_index(as_row(each)) and snapshot.get(each.id[0]) for each in placed):
+            if any(not as_row(each).is_index and snapshot.get(each.id[0]) for each in placed):
                 snapshot = self._manifest.read()  # a row has made way
             snapshot = self._manifest.without_left_over(snapshot, at_root)
-            publish(Draft(snapshot))  # what would be refused has to be before anything is reserved
+            publish.apply(Draft(snapshot))  # a refusal has to come before anything is reserved
         self._manifest.require_conditions()
         for each in placed:
-            if _is_index(as_row(each)):
+            if as_row(each).is_index:
                 self._directory.reserve(each)
-        elsewhere = [each for each in placed if not _is_index(as_row(each))]
+        elsewhere = [each for each in placed if not as_row(each).is_index]
         self._manifest.submit(publish, self._manifest.reservations(elsewhere))
         return placed
 
@@ -176,7 +176,7 @@ class CompatibleCatalog:
         check_properties(properties)
         location = names.table_directory(table[0])
         row = snapshot.get(table[0])
-        elsewhere = row is not None and not _is_index(row)
+        elsewhere = row is not None and not row.is_index
         if len(table) > 1 or elsewhere or location in snapshot.given_away():
             return self._manifest.place(table, properties)
         state = self._directory.look(table)
@@ -191,12 +191,12 @@ class CompatibleCatalog:
     def _elsewhere(self, table: TableId, properties: Mapping[str, str], index: Row | None) -> Table:
         """A directory with a hash. A row of what once lay at the V1 location makes way."""
         if index is not None:
-            self._manifest.submit(edits.forget_left_over(index))
+            self._manifest.submit(RemoveStaleRow(index.identity))
         return self._manifest.place(table, properties)
 
     def publish(self, table: Table) -> None:
         publishing = self._publishing(table)
-        if _is_index(as_row(table)):
+        if as_row(table).is_index:
             with suppress(InvalidInputError):  # it was renamed as soon as it was there
                 self._manifest.submit_at(table.id, publishing)
         else:
@@ -205,12 +205,7 @@ class CompatibleCatalog:
 
     def _publishing(self, table: Table) -> Edit:
         row = as_row(table)
-        return edits.index_table(row) if _is_index(row) else self._manifest.adding(table)
-
-
-def _is_index(row: Row) -> bool:
-    """Whether a row only repeats what the directory says."""
-    return edits.is_index(row)
+        return IndexTable(row) if row.is_index else self._manifest.adding(table)
 
 
 def _with_properties(table: Table, row: Row | None) -> Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiltyard import names
 from tiltyard.catalog import marker
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
@@ -31,11 +31,6 @@ class TableGuard:
     tag: Tag | None = None
     floor: int = 0
 
-    @property
-    def has_marker(self) -> bool:
-        """Whether the table lies at `<name>.lance`, where its marker decides."""
-        return names.is_marked(self.table.id, self.table.location)
-
     @classmethod
     def take(cls, context: CatalogContext, table: TableId) -> TableGuard:
         """Find a table. The marker is read first: whoever changes the table after that is noticed.
@@ -45,15 +40,31 @@ class TableGuard:
         present = marker.read(context.store, table[0]) if len(table) == 1 else marker.ABSENT
         return cls(context.catalog.find(table), present.tag, present.floor)
 
+    @classmethod
+    def of(cls, context: CatalogContext, table: Table) -> TableGuard:
+        """Guard a table that was found a moment ago. TableNotFoundError if its marker hides it now.
+
+        One request at `<name>.lance`, none elsewhere.
+        """
+        if not table.has_marker:
+            return cls(table)
+        present = marker.read(context.store, table.id[0])
+        if present.hides:
+            raise no_such_table(table.id, hint=marker.why_hidden(present))
+        return cls(table, present.tag, present.floor)
+
     def still_same(self, context: CatalogContext) -> bool:
         """Whether the table exists as it was found. TableNotFoundError if there is none.
 
         What finding the table takes; at `<name>.lance` one request, of the marker alone.
         """
-        if self.has_marker:
-            return marker.read(context.store, self.table.id[0]).tag == self.tag
-        found = context.catalog.find(self.table.id)
-        return (found.location, found.managed) == (self.table.location, self.table.managed)
+        if not self.table.has_marker:
+            present = context.catalog.find(self.table.id)
+            return (present.location, present.managed) == (self.table.location, self.table.managed)
+        now = marker.read(context.store, self.table.id[0])
+        if now.tag != self.tag and now.hides:
+            raise no_such_table(self.table.id, hint=marker.why_hidden(now))
+        return now.tag == self.tag
 
     def require_same(self, context: CatalogContext) -> None:
         """ConcurrentModificationError if the table was dropped or replaced since it was found."""

@@ -18,8 +18,8 @@ from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import DirectoryCatalog, is_lifted, why_hidden
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.edits import AllOf, IndexTable
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
 from tiltyard.clock import Clock
@@ -181,7 +181,7 @@ class Migration:
         if tables:
             assert self._manifest is not None
             rows = (as_row(Table((each.table,), each.location)) for each in tables)
-            self._manifest.submit(edits.all_of([edits.index_table(row, keep=True) for row in rows]))
+            self._manifest.submit(AllOf(tuple(IndexTable(row, keep=True) for row in rows)))
 
 
 def _looks_like_v1(directory: str) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tiltyard import names
 from tiltyard.access import Principal
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -25,7 +25,7 @@ class Figures:
     """A catalog at one moment. Orphans are None for whoever does not see the whole of it."""
 
     tables: Mapping[TableId, TableInventory]
-    trash: tuple[Trashed, ...]
+    trash: tuple[DroppedTable, ...]
     orphans: int | None
     orphan_bytes: int
 
@@ -59,7 +59,7 @@ class Figures:
         ordered = sorted(self.tables.items(), key=lambda each: (-each[1].bytes, each[0]))
         return [each for each in ordered[:most] if each[1].versions]
 
-    def expiring(self) -> list[Trashed]:
+    def expiring(self) -> list[DroppedTable]:
         """What the trash loses next, soonest first."""
         coming = [each for each in self.trash if each.expires_at and not each.held]
         return sorted(coming, key=lambda each: (each.expires_at, each.id))

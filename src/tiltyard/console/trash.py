@@ -11,8 +11,8 @@ from starlette.responses import Response
 from tiltyard import formatting, names
 from tiltyard.console.visit import Visit
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
-from tiltyard.lifecycle.purge import Outcome
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.purge import PurgeOutcome
+from tiltyard.lifecycle.trash import DroppedTable
 
 MOST_SHOWN = 200
 
@@ -78,13 +78,13 @@ async def purge(visit: Visit) -> Response:
             "that is not its name, so nothing was done", hint=f"type {visit.target}"
         )
     receipt = await visit.ask(visit.catalog.purge_table, identifier, generation=_generation(visit))
-    if receipt.outcome is not Outcome.PURGED:
+    if receipt.outcome is not PurgeOutcome.PURGED:
         raise InvalidTableStateError(f"table {visit.target} was not purged: {receipt.error}")
     objects = formatting.counted(receipt.objects, "object")
     return visit.go("trash", f"Purged {visit.target}: {objects}, {formatting.size(receipt.bytes)}.")
 
 
-def _left(now: datetime, dropped: Trashed) -> float:
+def _left(now: datetime, dropped: DroppedTable) -> float:
     """The share of its time in the trash that a table still has."""
     if dropped.expires_at is None or dropped.expires_at <= now:
         return 0.0

@@ -157,7 +157,7 @@ class Arbiters:
 
     def arbiter_for(self, table: Table | DroppedTable) -> Arbiter:
         """Who decides about a table, by its location."""
-        return self._marker if names.is_marked(table.id, table.location) else self._row
+        return self._marker if table.has_marker else self._row
 
     def arbiter_at(self, location: str) -> Arbiter:
         """Who decides about a table without a name."""

@@ -62,7 +62,9 @@ class Creation:
                 raise
             return self._create_again(winner, rows, mode)
 
-    def create_at(self, target: CreateTarget, rows: Any, guard: TableGuard | None = None) -> Created:
+    def create_at(
+        self, target: CreateTarget, rows: Any, guard: TableGuard | None = None
+    ) -> Created:
         """Write the first version where it was to go, if the state there is what the guard tells.
 
         TableAlreadyExistsError if another was first.

@@ -117,13 +117,15 @@ class Renames:
         hide_from_peers(self._store, name, moved)
         return moved
 
-    def _swap_to_moved(self, name: str, present: Marker, owner: str, **more: str) -> Marker:
+    def _swap_to_moved(
+        self, name: str, present: Marker, owner: str, buried: str | None = None
+    ) -> Marker:
         following = replace(
             present.forgotten(),
             state=State.MOVED,
             generation=self._clock.generation(),
             moved_to=owner,
-            **more,
+            buried=buried,
         )
         return marker.swap(self._store, name, present, following, self._clock)
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
+from tiltyard.catalog import version_files
 from tiltyard.catalog.base import DropBehaviour, DropTerms, Table, already_exists
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.catalog import as_table
@@ -100,6 +101,17 @@ class TableLifecycle:
             return RemoveStaleRow(row.identity)
         table = as_table(row)
         return self._arbiters.arbiter_for(table).drop_edit(table, terms(table.id[:-1]))
+
+    def adopt(self, directory: str, terms: DropTerms) -> TableId:
+        """Put a table that has no name into the trash: one commit, or one swap of a marker.
+
+        The answer is the name to undrop it by. InvalidTableStateError if a row has the directory.
+        """
+        self._store.require_conditions()
+        newest = version_files.latest(self._store, directory)
+        if newest is None:
+            raise InvalidInputError(f"{directory!r} holds no table")
+        return self._arbiters.arbiter_at(directory).adopt(directory, terms, newest.version)
 
     # -- undrop
 

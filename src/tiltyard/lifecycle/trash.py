@@ -50,15 +50,6 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class DropTerms:
-    """Who drops a table, why, and for how long it can be brought back; None is for ever."""
-
-    ttl_ms: int | None
-    by: str
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DroppedTable:
     """One table in the trash. `restorable` is false from the moment its purge has begun."""
 
@@ -75,6 +66,11 @@ class DroppedTable:
     restorable: bool
     properties: Mapping[str, str] | None = None
     bytes: int | None = None
+
+    @property
+    def has_marker(self) -> bool:
+        """Whether its marker decides about it, and not its row."""
+        return names.is_marked(self.id, self.location)
 
     def is_purgable(self, now: datetime, dropped_before: datetime | None = None) -> bool:
         """Whether its time has come: its own, or the one of a caller's cutoff."""

@@ -20,7 +20,7 @@ from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock, moment
 from tiltyard.errors import TableNotFoundError, TiltyardError
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.maintenance.beside import Beside
 from tiltyard.maintenance.checkup import Checkup
 from tiltyard.maintenance.findings import Finding, Severity, error, info, warning

@@ -15,11 +15,8 @@ import lance
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.manifest import versions
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
-from tiltyard.catalog.manifest.rows import HIDDEN_AT, HIDDEN_BECAUSE
-from tiltyard.catalog.manifest.versions import DriftedError
+from tiltyard.catalog.manifest.edits import AdoptVersions, DriftedError
 from tiltyard.catalog.pylance import FAILURES, Lance
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
@@ -139,7 +136,7 @@ class Drifts:
         return self._adopt(drift)
 
     def _adopt(self, drift: Drift) -> Repaired:
-        self._manifest.submit(_adding(drift))
+        self._manifest.submit(_adopting(drift))
         return Repaired(drift.id, Mending.ADOPTED, tuple(each.version for each in drift.foreign))
 
     def discard(self, table: Table) -> Repaired:
@@ -166,7 +163,7 @@ class Drifts:
             raise ConcurrentModificationError(
                 f"others wrote to table {names.display(table.id)} meanwhile", hint="look again"
             )
-        self._manifest.submit(_adding(found, hiding=self._clock.now_ms()))
+        self._manifest.submit(_adopting(found, hidden_at_ms=self._clock.now_ms()))
         return Repaired(table.id, Mending.DISCARDED, numbers)
 
     def _restore(self, drift: Drift) -> int:
@@ -223,28 +220,7 @@ def _follow(head: int, at_head: VersionFile | None, above: list[VersionFile]) ->
     return all((each.modified_ms or 0) >= (at_head.modified_ms or 0) for each in above)
 
 
-def _adding(drift: Drift, hiding: int | None = None) -> Edit:
-    """Rows for the very versions that were looked at, on top of the very head.
-
-    With the time of `hiding` readers see only the last of them.
-    """
-    last = drift.foreign[-1].version
-    hidden = {HIDDEN_AT: str(hiding), HIDDEN_BECAUSE: "it was discarded"}
-
-    def edit(draft: Draft) -> Change:
-        row = versions.require_managed(draft, drift.id, drift.location)
-        if draft.head(row.object_id) != drift.head:
-            raise ConcurrentModificationError(
-                f"table {names.display(drift.id)} was written to meanwhile", hint="look again"
-            )
-        added = tuple(
-            versions.row_of(
-                row.object_id,
-                each.file,
-                **({} if hiding is None or each.version == last else hidden),
-            )
-            for each in drift.foreign
-        )
-        return Change(add=added, answer=len(added))
-
-    return edit
+def _adopting(drift: Drift, hidden_at_ms: int | None = None) -> AdoptVersions:
+    """Rows for the very versions that were looked at, on top of the very head."""
+    files = tuple(foreign.file for foreign in drift.foreign)
+    return AdoptVersions(drift.id, drift.location, drift.head, files, hidden_at_ms)

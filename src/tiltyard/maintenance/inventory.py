@@ -18,7 +18,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE, Lance
 from tiltyard.clock import moment
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.candidates import candidate
 from tiltyard.maintenance.needed import Needed, is_staged
 from tiltyard.maintenance.orphan import FLOOR_MS, Kind
@@ -112,7 +112,7 @@ class Inventory:
             raise self._lance.explain(error, f"open table {names.display(table.id)}") from error
         return self._shared_out(row, table, dataset.version, floor_ms)
 
-    def of_trashed(self, dropped: Trashed) -> TableInventory:
+    def of_trashed(self, dropped: DroppedTable) -> TableInventory:
         """A dropped table: all of it is trash. One listing."""
         entries = list(self._store.walk(dropped.location))
         size = sum(each.size for each in entries)

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.directory import DirectoryCatalog
-from tiltyard.catalog.manifest import edits
-from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_table
-from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.edits import RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TiltyardError
-from tiltyard.lifecycle.moves import Moves
+from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.lifecycle.recreation import Recreation
-from tiltyard.lifecycle.registration import Registrar, Registration
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered, Resolution
 from tiltyard.store import Listing, Store
 
@@ -52,16 +52,16 @@ class LeftOvers:
         directory: DirectoryCatalog,
         manifest: ManifestCatalog | None,
         recreation: Recreation,
-        moves: Moves | None,
-        registrar: Registrar,
+        renames: Renames,
+        lifecycle: TableLifecycle,
     ) -> None:
         self._store = store
         self._clock = clock
         self._directory = directory
         self._manifest = manifest
         self._recreation = recreation
-        self._moves = moves
-        self._registrar = registrar
+        self._renames = renames
+        self._lifecycle = lifecycle
 
     def find(self, listing: Listing | None = None) -> list[LeftOver]:
         """One listing of the root, unless it is given, one request for each hidden marker, and one
@@ -105,32 +105,24 @@ class LeftOvers:
 
     def _finish(self, left: LeftOver) -> Resolution:
         if left.kind == CREATE:
-            hides = self._recreation.settled(left.name).hides
+            hides = self._recreation.decided_marker(left.name).hides
             return Resolution.BACK if hides else Resolution.FORWARD
         assert self._manifest is not None or left.kind == RENAME
         if left.kind == ROW and left.row is not None and self._manifest is not None:
-            self._manifest.submit(edits.forget_left_over(left.row))
+            self._manifest.submit(RemoveStaleRow(left.row.identity))
             return Resolution.DISCARDED
         return self._finish_move(left.name)
 
     def _finish_move(self, name: str) -> Resolution:
         """Its row makes a rename final; without one the table is shown again where it was."""
         state = self._directory.look((name,))
-        row = None if self._moves is None else self._moves.owner(state)
-        if row is None:
+        owner = self._renames.owner(state)
+        if owner is None:
             location = names.table_directory(name)
-            self._registrar.register_all([Registration((name,), location)])
+            self._lifecycle.register_all([Registration((name,), location)])
             return Resolution.BACK
-        table = as_table(row)
-        if row.object_id == name:
-            self._registrar.settle(table)
-        else:  # a change of nothing, which only takes effect once the rename is final
-            self._registrar.guarded(table, _no_change)
+        self._renames.finish(owner)
         return Resolution.FORWARD
-
-
-def _no_change(draft: Draft) -> Change:
-    return Change()
 
 
 def hidden_markers(store: Store, listing: Listing) -> list[tuple[str, Marker | str]]:

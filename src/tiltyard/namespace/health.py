@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tiltyard import names
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.branches import RemovedBranch
 from tiltyard.maintenance.checkup import AUTO_CLEANUP
 from tiltyard.maintenance.doctor import Progress
@@ -179,7 +178,7 @@ class HealthOperations(Rooms):
         seconds = self._settings.default_ttl if ttl is None else duration(ttl)
         ttl_ms = None if seconds is None else round(seconds * 1000)
         terms = DropTerms(ttl_ms, self._settings.actor, "it had no name")
-        return self._adoption.adopt(location, terms)
+        return self._lifecycle.adopt(location, terms)
 
     # -- the doctor
 

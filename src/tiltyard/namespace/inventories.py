@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from tiltyard import names
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance import fleet
 from tiltyard.maintenance.fleet import Progress
 from tiltyard.maintenance.inventory import Inventory, State, TableInventory, VersionInventory
@@ -33,7 +33,7 @@ class InventoryOperations(MaintenanceOperations):
         return list(self._inventory.versions(self._catalog.find(names.parse_table_id(id))))
 
     @operation("count a dropped table")
-    def inventory_trashed(self, dropped: Trashed) -> TableInventory:
+    def inventory_trashed(self, dropped: DroppedTable) -> TableInventory:
         """A table of `list_trash`: all of its bytes are trash."""
         return self._inventory.of_trashed(dropped)
 

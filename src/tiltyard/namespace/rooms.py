@@ -13,16 +13,16 @@ import lance_namespace as api
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.migration import Migration
+from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.moves import Moves
+from tiltyard.lifecycle.marker_arbiter import MarkerArbiter
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.recreation import Recreation
-from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
+from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.adoption import Adoption
 from tiltyard.maintenance.batches import Batches
 from tiltyard.maintenance.branches import Branches
 from tiltyard.maintenance.checkup import Checkup
@@ -63,39 +63,20 @@ class Rooms(api.LanceNamespace):
 
     def _open_lives(self) -> None:
         """How tables come, go and come back."""
-        store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
-        files = LanceFiles(self._lance, store, self._door_of)
-        self._recreation = Recreation(store, clock, files)
-        self._markers = Markers(store, clock, self._recreation)
-        self._moves = None if manifest is None else Moves(store, clock, manifest)
-        self._registrar = Registrar(
-            store,
-            catalog,
-            self._directory,
-            manifest,
-            self._markers,
-            self._moves,
-            lists_directories=self._settings.dir_listing_enabled,
+        context = self.context
+        files = LanceFiles(self._lance, self._store, self._door_of)
+        self._recreation = Recreation(context, files)
+        self._renames = Renames(context, self._recreation)
+        self._arbiters = Arbiters(
+            context,
+            MarkerArbiter(context, self._recreation, self._renames),
+            RowArbiter(context, files, self._renames),
         )
-        self._lifecycle = TableLifecycle(
-            store, clock, catalog, self._directory, manifest, self._markers, self._registrar
-        )
-        self._purge = self._open_purge()
-        self._creation = Creation(
-            store, clock, catalog, files, self._recreation, self._markers, Retry()
-        )
-        self._writing = Writing(store, clock, catalog, files, self._recreation, self._creation)
-
-    def _open_purge(self) -> Purge:
-        return Purge(
-            self._store,
-            self._clock,
-            self._lifecycle.bin,
-            MarkerPurge(self._store, self._clock, self._recreation),
-            self._manifest,
-            self._moves,
-            self._settings.actor,
-        )
+        self._trash = TrashReader(context)
+        self._lifecycle = TableLifecycle(context, self._arbiters, self._trash)
+        self._purge = Purge(context, self._arbiters, self._trash)
+        self._creation = Creation(context, self._arbiters, files)
+        self._writing = Writing(context, self._arbiters, self._creation, files)
 
     def acting_as(self, actor: str) -> Self:
         """The same catalog through the same rooms, for what somebody else asks for: their name is
@@ -103,7 +84,8 @@ class Rooms(api.LanceNamespace):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._settings = replace(self._settings, actor=actor)
-        other._purge = other._open_purge()
+        context = replace(self.context, settings=other._settings)
+        other._purge = Purge(context, self._arbiters, self._trash)
         return other
 
     def _open_versions(self) -> None:
@@ -123,7 +105,13 @@ class Rooms(api.LanceNamespace):
         store, clock, catalog, manifest = self._store, self._clock, self._catalog, self._manifest
         sidecars = self._recovery.sidecars
         self._left_overs = LeftOvers(
-            store, clock, self._directory, manifest, self._recreation, self._moves, self._registrar
+            store,
+            clock,
+            self._directory,
+            manifest,
+            self._recreation,
+            self._renames,
+            self._lifecycle,
         )
         self._orphans = Orphans(
             store,
@@ -134,7 +122,6 @@ class Rooms(api.LanceNamespace):
             sidecars,
             lists_directories=self._settings.dir_listing_enabled,
         )
-        self._adoption = Adoption(store, clock, self._markers, manifest)
         self._doctor = Doctor(
             store,
             clock,
@@ -142,7 +129,7 @@ class Rooms(api.LanceNamespace):
             self._directory,
             manifest,
             None if manifest is None else manifest.table,
-            self._lifecycle.bin,
+            self._trash,
             sidecars,
             self._left_overs,
             self._orphans.beside,

@@ -14,7 +14,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode, RegisterMode
 from tiltyard.catalog.migration import Migrated, Migration
 from tiltyard.errors import InvalidInputError, TableNotFoundError
-from tiltyard.lifecycle.registration import Registration
+from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.namespace.requests import choice, operation, properties_of
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.paging import page
@@ -204,7 +204,7 @@ class TableOperations(Rooms):
             )
             for request in requests
         ]
-        registered = self._registrar.register_all(wanted)
+        registered = self._lifecycle.register_all(wanted)
         if self._versions.management.is_on:
             self._versions.management.bring_in(registered)
         return [
@@ -216,7 +216,7 @@ class TableOperations(Rooms):
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
-        table = self._registrar.deregister(identifier)
+        table = self._lifecycle.deregister(identifier)
         return api.DeregisterTableResponse(
             id=list(identifier), location=self._uri(table), properties=properties_of(table)
         )
@@ -229,7 +229,7 @@ class TableOperations(Rooms):
             identifier[:-1] if request.new_namespace_id is None else request.new_namespace_id
         )
         target = names.parse_table_id([*namespace, request.new_table_name])
-        self._registrar.rename(identifier, target)
+        self._lifecycle.rename(identifier, target)
         return api.RenameTableResponse()
 
     def migrate(

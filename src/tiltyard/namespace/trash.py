@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 import lance_namespace as api
 
 from tiltyard import names
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.errors import InvalidInputError
-from tiltyard.lifecycle.purge import Purge, PurgePlan, Receipt, TableProgress, write_receipts
+from tiltyard.lifecycle.purge import Purge, PurgePlan, Receipt, TableProgress
 from tiltyard.lifecycle.tables import TermsOf
-from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
+from tiltyard.lifecycle.trash import DroppedTable, TableStatus
 from tiltyard.namespace.requests import operation, properties_of
 from tiltyard.namespace.rooms import Rooms
 from tiltyard.settings import duration
@@ -86,12 +86,12 @@ class TrashOperations(Rooms):
         return self._lifecycle.status(names.parse_table_id(id))
 
     @operation("list the trash of")
-    def list_trash(self, *, with_bytes: bool = False) -> list[Trashed]:
+    def list_trash(self, *, with_bytes: bool = False) -> list[DroppedTable]:
         """Every dropped table, oldest drop first. Its size costs a listing of each."""
-        return self._lifecycle.bin.everything(with_bytes=with_bytes)
+        return self._trash.list_tables(with_bytes=with_bytes)
 
     @operation("list what can be purged from")
-    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[Trashed]:
+    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[DroppedTable]:
         """Dropped tables that are not held and whose time has run out.
 
         With a cutoff, those dropped before it instead, whatever their own time.
@@ -101,9 +101,7 @@ class TrashOperations(Rooms):
     @operation("purge table")
     def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
         """Delete a dropped table for good, whether or not its time has come."""
-        self._store.require_conditions()
-        dropped = self._lifecycle.bin.find(names.parse_table_id(id), generation)
-        return self._purge.purge(dropped)
+        return self._purge.purge(names.parse_table_id(id), generation)
 
     @operation("purge tables of")
     def purge_tables(
@@ -135,7 +133,6 @@ class TrashOperations(Rooms):
     @operation("apply a purge to")
     def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
-        self._store.require_conditions()
         return self._purge.apply(plan, progress)
 
     def purge_steps(self) -> Purge:
@@ -146,15 +143,15 @@ class TrashOperations(Rooms):
     @operation("keep the receipts of")
     def keep_receipts(self, receipts: Sequence[Receipt]) -> str | None:
         """Write receipts into a file of the catalog, one line each, and tell where it is."""
-        return write_receipts(self._store, self._clock, receipts)
+        return self._purge.keep_receipts(receipts)
 
     @operation("hold table")
-    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> DroppedTable:
         """Keep a dropped table from being purged until it is released."""
         return self._lifecycle.hold(names.parse_table_id(id), True, generation)
 
     @operation("release table")
-    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> DroppedTable:
         """Let a held table go again, when its time has come."""
         return self._lifecycle.hold(names.parse_table_id(id), False, generation)
 

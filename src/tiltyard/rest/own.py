@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from tiltyard.access import Role
 from tiltyard.errors import InvalidInputError
 from tiltyard.lifecycle.purge import PurgePlan, Receipt
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.orphan import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import Event
@@ -160,7 +160,7 @@ def drop_table(
     return desk.namespace.drop_table(request, ttl=ttl, reason=reason)
 
 
-def list_trash(desk: Desk, *, with_bytes: bool = False) -> list[Trashed]:
+def list_trash(desk: Desk, *, with_bytes: bool = False) -> list[DroppedTable]:
     """Every dropped table that you may see, oldest drop first."""
     found = desk.namespace.list_trash(with_bytes=with_bytes)
     return [each for each in found if desk.principal.sees(each.id)]

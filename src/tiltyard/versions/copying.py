@@ -13,11 +13,10 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tiltyard import names
-from tiltyard.catalog.manifest import versions
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.edits import AddVersion
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import PermissionDeniedError, TiltyardError
@@ -41,7 +40,7 @@ class Copying:
         self.refusals = Refusals(clock)
 
     def _finish(
-        self, committed: Sequence[tuple[Sequence[Proposal], Sequence[Row]]]
+        self, committed: Sequence[tuple[Sequence[AddVersion], Sequence[Row]]]
     ) -> list[list[VersionFile]]:
         """Copy what a group has committed. Should this fail, whoever reads it does so."""
         with suppress(TiltyardError, Outcome):  # then one by one
@@ -56,7 +55,7 @@ class Copying:
         return [[self._finished(row) for row in rows] for _, rows in committed]
 
     def _finished(self, row: Row) -> VersionFile:
-        file = versions.file_of(versions.number_of(row), row)
+        file = row.file
         if file.key not in self._complete:
             try:
                 self._copy([row])
@@ -86,7 +85,7 @@ class Copying:
 
     def ready(self, number: int, row: Row) -> VersionFile:
         """A version of which a row tells, copied to its place if that was left undone."""
-        file = versions.file_of(number, row)
+        file = row.file
         if STAGED not in row.metadata or file.key in self._complete:
             return file
         try:
@@ -104,7 +103,7 @@ class Copying:
         unsure = [
             (number, row)
             for number, row in found
-            if STAGED in row.metadata and versions.file_of(number, row).key not in self._complete
+            if STAGED in row.metadata and row.file.key not in self._complete
         ]
         if not unsure:
             return
@@ -114,12 +113,12 @@ class Copying:
             if row.metadata[STAGED] in left:
                 self.ready(number, row)
             else:
-                self._remember(versions.file_of(number, row).key)
+                self._remember(row.file.key)
 
 
 def _is_gone(snapshot: Snapshot, row: Row) -> bool:
     """Whether the row of a version was removed, from a table that lies where it lay."""
-    table, number = versions.owner_of(row), versions.number_of(row)
+    table, number = row.table, row.version
     if snapshot.has_version(table, number):
         return False
     owner = snapshot.get(table)

@@ -14,12 +14,20 @@ from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import REJECTED
-from tiltyard.catalog.manifest import edits, versions
-from tiltyard.catalog.manifest.draft import Edit
+from tiltyard.catalog.manifest.edits import (
+    AddVersion,
+    AllOf,
+    ConfirmVersion,
+    Edit,
+    HideVersion,
+    RaiseBoundary,
+    RemoveVersions,
+    ShowVersion,
+    no_such_version,
+)
 from tiltyard.catalog.manifest.group import Then
 from tiltyard.catalog.manifest.rows import STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import Proposal
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -52,7 +60,7 @@ class ManagedVersions(Copying):
         """
         self._store.require_conditions()
         proposed = [self._proposal(each) for each in wanted]
-        commit = edits.all_of([versions.add(each) for each in proposed])
+        commit = AllOf(tuple(proposed))
         try:
             return self._commit(commit, proposed)
         except ConcurrentModificationError as refusal:
@@ -63,13 +71,13 @@ class ManagedVersions(Copying):
                 log.warning("a commit was refused: %s", refusal)
             raise
 
-    def _commit(self, edit: Edit, proposed: Sequence[Proposal]) -> list[VersionFile]:
+    def _commit(self, edit: Edit, proposed: Sequence[AddVersion]) -> list[VersionFile]:
         created: list[VersionFile] = self._manifest.submit(
             edit, Then(self._finish, proposed)
         ).answer
         return created
 
-    def _proposal(self, new: NewVersion) -> Proposal:
+    def _proposal(self, new: NewVersion) -> AddVersion:
         row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
@@ -81,7 +89,9 @@ class ManagedVersions(Copying):
             self.refusals.note(location, new.version)
             raise
         file = VersionFile(new.version, key, len(body), self._clock.now_ms())
-        return Proposal(new.table, location, file, base, transaction, new.staged, restored_by(body))
+        return AddVersion(
+            new.table, location, file, base, transaction, new.staged, restored_by(body)
+        )
 
     # -- reading
 
@@ -90,16 +100,14 @@ class ManagedVersions(Copying):
         numbers = sorted(snapshot.version_numbers(owner.object_id))
         found = [(each, self._version(snapshot, owner, each)) for each in numbers]
         self._complete_all(owner.location or "", found)
-        return [
-            versions.file_of(number, row) for number, row in found if not versions.is_hidden(row)
-        ]
+        return [row.file for _, row in found if not row.is_hidden]
 
     def every(self, owner: Row, snapshot: Snapshot) -> Sequence[VersionFile]:
         """Every version that has a row, hidden ones too, oldest first, and each in its place."""
         numbers = sorted(snapshot.version_numbers(owner.object_id))
         found = [(each, self._version(snapshot, owner, each)) for each in numbers]
         self._complete_all(owner.location or "", found)
-        return [versions.file_of(number, row) for number, row in found]
+        return [row.file for _, row in found]
 
     def latest(self, owner: Row, snapshot: Snapshot) -> VersionFile | None:
         """The head, ready to be opened. At most one request."""
@@ -111,7 +119,7 @@ class ManagedVersions(Copying):
         table = owner.id
         number = snapshot.head(owner.object_id) if version is None else version
         row = snapshot.version_row(owner.object_id, number)
-        if row is not None and not versions.is_hidden(row):
+        if row is not None and not row.is_hidden:
             return self.ready(number, row)
         head = snapshot.head(owner.object_id)
         if row is None and head and self.refusals.answers(owner.location or "", number):
@@ -119,7 +127,7 @@ class ManagedVersions(Copying):
             return replace(stand_in, version=number)
         if not head and version is None:
             raise TableVersionNotFoundError(f"table {names.display(table)} has no version yet")
-        raise versions.missing(table, number, None if row is None else row.metadata)
+        raise no_such_version(table, number, row)
 
     # -- deleting and hiding
 
@@ -142,19 +150,17 @@ class ManagedVersions(Copying):
             number: self._version(snapshot, owner, number)
             for number in snapshot.version_numbers(owner.object_id)
         }
-        every = {number: versions.file_of(number, row) for number, row in seen.items()}
+        every = {number: row.file for number, row in seen.items()}
         chosen = chosen_of(table, ranges, every, lambda _: True, ignore_missing)
         if not chosen:
             return []
         self._refuse_needed(table, location, chosen, snapshot.head(owner.object_id))
-        self._manifest.submit(versions.raise_boundary(table, location, max(chosen)))
+        self._manifest.submit(RaiseBoundary(table, location, max(chosen)))
         needed = referred(self._store, location, None).keys() & chosen
-        going = set(chosen) - needed
-        gone: list[tuple[int, Row]] = self._manifest.submit(
-            versions.remove(table, location, going, seen)
-        ).answer
-        self._store.delete_many(key for number, row in gone for key in _keys(number, row))
-        return [number for number, _ in gone]
+        going = {number: seen[number].metadata for number in set(chosen) - needed}
+        gone: list[Row] = self._manifest.submit(RemoveVersions(table, location, going)).answer
+        self._store.delete_many(key for row in gone for key in _keys(row))
+        return [row.version for row in gone]
 
     def _refuse_needed(
         self, table: TableId, location: str, chosen: Mapping[int, VersionFile], head: int
@@ -178,7 +184,7 @@ class ManagedVersions(Copying):
 
     def stale(self, owner: Row, snapshot: Snapshot) -> list[VersionFile]:
         """The files of versions behind the boundary that have no row any more. One request."""
-        boundary = versions.boundary_of(owner)
+        boundary = owner.boundary
         rows = snapshot.version_numbers(owner.object_id)
         return [
             each
@@ -191,18 +197,18 @@ class ManagedVersions(Copying):
         one request to look, behind it three more to commit."""
         nonce = self._clock.token(12)
         try:
-            self._manifest.submit(versions.confirm(table.id, table.location, version, nonce))
+            self._manifest.submit(ConfirmVersion(table.id, table.location, version, nonce))
         except TableVersionNotFoundError:
             return False
         return True
 
     def hide(self, table: TableId, version: int, because: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""
-        self._manifest.submit(versions.hide(table, version, self._clock.now_ms(), because))
+        self._manifest.submit(HideVersion(table, version, self._clock.now_ms(), because))
 
     def show(self, table: TableId, version: int) -> None:
         """Let readers see a version again."""
-        self._manifest.submit(versions.show(table, version))
+        self._manifest.submit(ShowVersion(table, version))
 
     # -- what they share
 
@@ -220,6 +226,6 @@ class ManagedVersions(Copying):
         return row
 
 
-def _keys(number: int, row: Row) -> list[str]:
+def _keys(row: Row) -> list[str]:
     staged = row.metadata.get(STAGED)
-    return [versions.file_of(number, row).key, *([staged] if staged else [])]
+    return [row.file.key, *([staged] if staged else [])]

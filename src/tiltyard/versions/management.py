@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from tiltyard import names
 from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.manifest import edits, versions
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_table
+from tiltyard.catalog.manifest.edits import AllOf, FinishManaging, StartManaging
 from tiltyard.catalog.manifest.rows import MANAGED, VERSIONS, Row
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import UnsupportedOperationError
@@ -82,17 +82,19 @@ class Management:
         fit = [each for each in tables if _why_not(each) is None]
         new = [each for each in fit if not each.managed]
         if new:
-            manifest.submit(edits.all_of([versions.announce(t.id, t.location) for t in new]))
+            manifest.submit(AllOf(tuple(StartManaging(t.id, t.location) for t in new)))
         with ThreadPoolExecutor(READING_THREADS) as pool:
             found = list(pool.map(self._files.visible_at, fit))
         added: dict[TableId, int] = {}
         if fit:
             answers = manifest.submit(
-                edits.all_of(
-                    [
-                        versions.arrive(table.id, table.location, files, _boundary(files, boundary))
+                AllOf(
+                    tuple(
+                        FinishManaging(
+                            table.id, table.location, tuple(files), _boundary(files, boundary)
+                        )
                         for table, (files, boundary) in zip(fit, found, strict=True)
-                    ]
+                    )
                 )
             ).answer
             added = {table.id: count for table, count in zip(fit, answers, strict=True)}

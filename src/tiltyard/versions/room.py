@@ -12,9 +12,9 @@ from typing import TypeVar
 from tiltyard import names
 from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.edits import NotManagedError
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.versions import NotManagedError, boundary_of
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import (
@@ -229,7 +229,7 @@ class TableVersions:
             return
         known = None if self._manifest is None else self._manifest.known()
         row = known.get(names.object_id(table.id)) if known is not None else None
-        boundary = 0 if row is None else boundary_of(row)
+        boundary = 0 if row is None else row.boundary
         if boundary > version:
             raise VersionBehindBoundaryError.of(version, boundary)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import lance_namespace as api
 import pytest
 
 import tiltyard
-from tiltyard.catalog.manifest import edits, group
+from tiltyard.catalog.manifest import group
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import AddTable, AllOf, Edit
 from tiltyard.catalog.manifest.group import Then
 from tiltyard.errors import (
     NamespaceNotFoundError,
@@ -120,15 +122,25 @@ def test_inserts_renames_and_drops_go_together(catalog: tiltyard.DirectoryNamesp
     assert _tables(catalog) == ["new", "t"]
 
 
+@dataclass(frozen=True)
+class Act(Edit):
+    """An edit that does whatever a test wants of it."""
+
+    act: Callable[[Draft], Change]
+
+    def apply(self, draft: Draft) -> Change:
+        return self.act(draft)
+
+
 def test_an_edit_that_raises_leaves_no_trace_in_the_commit(
     catalog: tiltyard.DirectoryNamespace,
 ) -> None:
     manifest = _manifest(catalog)
-    good = edits.add_table(as_row(manifest.place(("lake", "t"), {})))
-    bad = edits.add_table(as_row(manifest.place(("nowhere", "t"), {})))
+    good = AddTable(as_row(manifest.place(("lake", "t"), {})))
+    bad = AddTable(as_row(manifest.place(("nowhere", "t"), {})))
 
     with pytest.raises(NamespaceNotFoundError):
-        manifest.submit(edits.all_of([good, bad]))
+        manifest.submit(AllOf((good, bad)))
 
     assert _tables(catalog) == []
 
@@ -158,7 +170,7 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
         waiting.set()
         _declare(catalog, "lake", "t")
 
-    outcomes = _at_once(lambda: manifest.submit(interrupted), follow)
+    outcomes = _at_once(lambda: manifest.submit(Act(interrupted)), follow)
 
     assert isinstance(outcomes[0], KeyboardInterrupt)
     assert outcomes[1] is None or isinstance(outcomes[1], ServiceUnavailableError)
@@ -170,7 +182,7 @@ def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) 
 
 
 def _adding(manifest: ManifestCatalog, name: str) -> Edit:
-    return edits.add_table(as_row(manifest.place(("lake", name), {})))
+    return AddTable(as_row(manifest.place(("lake", name), {})))
 
 
 def test_what_follows_is_done_once_for_all_who_were_let_in(
@@ -278,7 +290,7 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
         return str(manifest.submit(_adding(manifest, name), Then(work, name)).answer)
 
     outcomes = _at_once(
-        lambda: manifest.submit(leading),
+        lambda: manifest.submit(Act(leading)),
         lambda: add("first", interrupted),
         lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
     )

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard import names
-from tiltyard.catalog.manifest import edits
 from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import AddTable
 from tiltyard.catalog.manifest.rows import TABLE, Row
 from tiltyard.catalog.manifest.snapshot import EMPTY
 from tiltyard.errors import InvalidInputError, TiltyardError
@@ -23,7 +23,7 @@ def test_whatever_is_registered_no_two_tables_overlap(wishes: list[tuple[str, st
     draft = Draft(EMPTY)
     for name, location in wishes:
         try:
-            draft.apply(edits.add_table(Row(name, TABLE, location))(draft))
+            draft.apply(AddTable(Row(name, TABLE, location)).apply(draft))
         except TiltyardError:
             continue
 
@@ -38,13 +38,13 @@ def test_a_trashed_table_still_owns_its_location(location: str) -> None:
     draft.apply(Change(add=(Row("__trash$0000$t", TABLE, "shop/x"),)))
 
     with pytest.raises(InvalidInputError, match="belongs to"):
-        edits.add_table(Row("other", TABLE, location))(draft)
+        AddTable(Row("other", TABLE, location)).apply(draft)
 
 
 def test_a_neighbour_with_a_common_beginning_is_no_overlap() -> None:
     draft = Draft(EMPTY)
     draft.apply(Change(add=(Row("t", TABLE, "shop/x"),)))
 
-    change = edits.add_table(Row("other", TABLE, "shop/xy"))(draft)
+    change = AddTable(Row("other", TABLE, "shop/xy")).apply(draft)
 
     assert change.add

@@ -19,10 +19,18 @@ from tiltyard.catalog.base import (
     Table,
     already_exists,
     in_the_trash,
+    no_such_namespace,
     no_such_table,
 )
-from tiltyard.catalog.manifest import edits, versions
-from tiltyard.catalog.manifest.draft import Change, Edit
+from tiltyard.catalog.manifest.draft import Change, taken
+from tiltyard.catalog.manifest.edits import (
+    AddTable,
+    AllOf,
+    CreateNamespace,
+    DropNamespace,
+    Edit,
+    RemoveStaleRow,
+)
 from tiltyard.catalog.manifest.group import Committer, Then
 from tiltyard.catalog.manifest.rows import (
     ARRIVING,
@@ -97,10 +105,8 @@ class ManifestCatalog:
         check_properties(properties)
         if not namespace:
             return self._create_root(mode, properties)
-        row = self.submit(
-            edits.create_namespace(namespace, mode, properties, self._clock.now_ms())
-        ).answer
-        return dict(row.properties)
+        edit = CreateNamespace(namespace, mode, self._clock.now_ms(), dict(properties))
+        return dict(self.submit(edit).answer.properties)
 
     def _create_root(self, mode: CreateMode, properties: Mapping[str, str]) -> Mapping[str, str]:
         """The root always exists; overwriting it replaces its properties and nothing else."""
@@ -125,7 +131,7 @@ class ManifestCatalog:
             return {k: v for k, v in every.items() if not k.startswith(_NOT_PROPERTIES)}
         row = self.read().get(names.object_id(namespace))
         if row is None or row.is_table:
-            raise edits.no_such_namespace(namespace)
+            raise no_such_namespace(namespace)
         return row.properties
 
     def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
@@ -136,12 +142,11 @@ class ManifestCatalog:
         row = snapshot.get(names.object_id(namespace))
         return {} if row is None else row.properties
 
-    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Sequence[Row]:
-        """Remove a namespace: its row first, then, with Cascade, the rows that lay below it."""
+    def drop_namespace(self, namespace: NamespaceId, behaviour: DropBehaviour) -> Mapping[str, str]:
+        """One request to look, three to commit."""
         if not namespace:
             raise InvalidInputError("the root namespace can't be dropped")
-        dropped: Sequence[Row] = self.submit(edits.drop_namespace(namespace, behaviour)).answer
-        return dropped
+        return dict(self.submit(DropNamespace(namespace, behaviour)).answer.properties)
 
     def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
         """One request."""
@@ -191,7 +196,7 @@ class ManifestCatalog:
             hint = in_the_trash(int(trashed.metadata[DELETED_AT]), int(ttl) if ttl else None)
             return no_such_table(table, hint=hint)
         if not self._has_namespace(snapshot, table[:-1]):
-            return edits.no_such_namespace(table[:-1])
+            return no_such_namespace(table[:-1])
         return no_such_table(table)
 
     def look_up(self, snapshot: Snapshot, table: TableId) -> Table | None:
@@ -212,14 +217,14 @@ class ManifestCatalog:
         if row is None:
             return None
         if not row.is_table:
-            raise edits.taken(row)
+            raise taken(row)
         present = self._marker_over(row)
         if present is None or _counts(row, present):
             return as_table(row)
         if MOVED not in row.metadata and present.is_underway:
             raise already_exists(table, hint=marker.why_hidden(present))
         # Left over from a rename that was undone, or a drop that a crash cut off: hidden for good.
-        self.submit(edits.forget_left_over(row))
+        self.submit(RemoveStaleRow(row.identity))
         return None
 
     def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
@@ -242,7 +247,7 @@ class ManifestCatalog:
             return version_files.latest(self._store, table.location)
         snapshot = self._table.known()
         head = snapshot.version_row(row.object_id, snapshot.head(row.object_id))
-        return None if head is None else versions.file_of(snapshot.head(row.object_id), head)
+        return None if head is None else head.file
 
     def table_at(self, location: str) -> Table | None:
         """The table that has a location now. One request."""
@@ -270,7 +275,7 @@ class ManifestCatalog:
         left_over = [row for name in tables for row in self._left_over(snapshot, name)]
         if not left_over:
             return snapshot
-        self.submit(edits.all_of([edits.forget_left_over(row) for row in left_over]))
+        self.submit(AllOf(tuple(RemoveStaleRow(row.identity) for row in left_over)))
         return self.read()
 
     def _left_over(self, snapshot: Snapshot, name: str) -> list[Row]:
@@ -290,7 +295,7 @@ class ManifestCatalog:
         The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        publish = edits.all_of([self.adding(each, ()) for each in placed])
+        publish = AllOf(tuple(self.adding(table, ()) for table in placed))
         reservations = self.reservations(placed)
         try:
             self.submit(publish, reservations)
@@ -325,10 +330,10 @@ class ManifestCatalog:
     def adding(self, table: Table, files: Sequence[VersionFile] | None = None) -> Edit:
         """Add a table in a directory of its own, with the versions that only we know of."""
         if not table.managed:
-            return edits.add_table(as_row(table))
+            return AddTable(as_row(table))
         if files is None:
             files = version_files.every(self._store, table.location)
-        return edits.add_table(as_row(table), files)
+        return AddTable(as_row(table), tuple(files))
 
     # -- for the other rooms
 
@@ -343,7 +348,7 @@ class ManifestCatalog:
 
     def check_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> None:
         if not self._has_namespace(snapshot, namespace):
-            raise edits.no_such_namespace(namespace)
+            raise no_such_namespace(namespace)
 
     def _has_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> bool:
         row = snapshot.get(names.object_id(namespace)) if namespace else None

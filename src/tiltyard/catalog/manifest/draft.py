@@ -1,19 +1,25 @@
 """Changes on top of a snapshot: what the members of one commit see of each other.
 
-An edit is a pure function of a draft. It answers with a change or raises, and a change is applied
-whole, so one bad member of a group leaves no trace in it.
+An edit checks a draft and answers with a change, or raises. A change is applied whole, so one bad
+member of a group leaves no trace in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tiltyard import names
-from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.base import already_exists, no_such_namespace, no_such_table
+from tiltyard.catalog.manifest.rows import Row, RowIdentity, trash_id
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.names import DELIMITER, NamespaceId
+from tiltyard.errors import (
+    ConcurrentModificationError,
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    TiltyardError,
+)
+from tiltyard.names import DELIMITER, NamespaceId, TableId
 
 
 @dataclass(frozen=True)
@@ -90,13 +96,13 @@ class Draft:
     def version_rows(self, table: str) -> list[tuple[int, Row]]:
         """Every version of the table with this id, in no order."""
         numbers = self.base.version_numbers(table).union(self._versions.get(table, ()))
-        found = ((number, self.version_row(table, number)) for number in numbers)
-        return [(number, row) for number, row in found if row is not None]
+        rows = ((number, self.version_row(table, number)) for number in numbers)
+        return [(number, row) for number, row in rows if row is not None]
 
     def head(self, table: str) -> int:
         """The last version of a table that is a row, 0 if there is none."""
         new = self._versions.get(table, {})
-        head = max((number for number, each in new.items() if each in self.added), default=0)
+        head = max((number for number, row in new.items() if row in self.added), default=0)
         last = self.base.head(table)
         if last > head and self.removed:
             numbers = self.base.version_numbers(table)
@@ -125,5 +131,64 @@ class Draft:
                 return identifier
         return None
 
+    # -- what an edit requires
 
-Edit = Callable[[Draft], Change]
+    def require_namespace(self, namespace: NamespaceId) -> Row | None:
+        """The row of a namespace that must exist; the root always does and has none."""
+        if not namespace:
+            return None
+        row = self.get(names.object_id(namespace))
+        if row is None or row.is_table:
+            raise no_such_namespace(namespace)
+        return row
+
+    def require_table(self, table: TableId, location: str | None = None) -> Row:
+        """The row of a table that must exist, at this location if one is given."""
+        row = self.get(names.object_id(table))
+        if row is None or not row.is_table:
+            self.require_namespace(table[:-1])
+            raise no_such_table(table)
+        if location is not None and row.location != location:
+            raise replaced(table)
+        return row
+
+    def require_trashed(self, table: TableId, generation: str) -> Row:
+        """The row of a dropped table that must exist."""
+        row = self.get(trash_id(table, generation))
+        if row is None:
+            raise no_such_table(table, hint=f"its generation {generation} is not in the trash")
+        return row
+
+    def require_free(self, object_id: str) -> None:
+        """TableAlreadyExistsError or NamespaceAlreadyExistsError if a row has the id."""
+        row = self.get(object_id)
+        if row is not None:
+            raise taken(row)
+
+    def require_unowned(self, row: Row) -> None:
+        """Locations are owned once: else dropping one table takes another's bytes away."""
+        assert row.location is not None
+        owner = self.owner(row.location)
+        if owner is not None and owner != row.object_id:
+            raise InvalidInputError(
+                f"location '{row.location}' belongs to "
+                f"{names.display(names.split_object_id(owner))}"
+            )
+
+    def has(self, row: RowIdentity) -> bool:
+        """Whether a row is still there, at the same location and of the same rename."""
+        present = self.get(row.object_id)
+        return present is not None and present.identity == row
+
+
+def taken(row: Row) -> TiltyardError:
+    """The object that exists names the error."""
+    if row.is_table:
+        return already_exists(row.id)
+    return NamespaceAlreadyExistsError(f"namespace {names.display(row.id)} already exists")
+
+
+def replaced(table: TableId) -> ConcurrentModificationError:
+    return ConcurrentModificationError(
+        f"table {names.display(table)} was replaced by another of that name meanwhile"
+    )

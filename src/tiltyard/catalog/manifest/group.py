@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiltyard.catalog.manifest.draft import Change, Draft, Edit
+from tiltyard.catalog.manifest.draft import Change, Draft
+from tiltyard.catalog.manifest.edits import Edit
 from tiltyard.catalog.manifest.table import ManifestTable, NoManifestTable
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
@@ -159,7 +160,7 @@ class Committer:
         verdicts: list[Change | TiltyardError] = []
         for ticket in group:
             try:
-                change = ticket.edit(draft)
+                change = ticket.edit.apply(draft)
                 draft.apply(change)
                 verdicts.append(change)
             except TiltyardError as error:

@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from tiltyard import names
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
+from tiltyard.names import DELIMITER, TableId
 
 DIRECTORY = "__manifest"
 NAMESPACE = "namespace"
@@ -102,9 +104,75 @@ class Row:
         return VERSIONS in self.metadata
 
     @property
+    def is_index(self) -> bool:
+        """Whether a table's row only repeats what its directory `<name>.lance` and marker say."""
+        is_v1 = self.location == names.table_directory(self.object_id)
+        return self.is_table and is_v1 and MOVED not in self.metadata
+
+    @property
+    def identity(self) -> RowIdentity:
+        return RowIdentity(self.object_id, self.location, self.metadata.get(MOVED))
+
+    @property
     def properties(self) -> dict[str, str]:
         """What the user keeps with the object: everything but our own keys."""
         return {key: value for key, value in self.metadata.items() if not key.startswith(OURS)}
+
+    @property
+    def boundary(self) -> int:
+        """The highest version number that the row of a table has given up, 0 for none."""
+        return int(self.metadata.get(BOUNDARY, "0"))
+
+    # -- rows of versions: `<table id>$<number>`
+
+    @classmethod
+    def of_version(cls, table: str, file: VersionFile, **metadata: str) -> Row:
+        """The row of a version of the table with this id."""
+        about = {MANIFEST_PATH: file.key, MANIFEST_SIZE: str(file.size)}
+        if file.modified_ms is not None:
+            about[TIMESTAMP] = str(file.modified_ms)
+        object_id = f"{table}{DELIMITER}{file.version}"
+        return cls(object_id, TABLE_VERSION, None, {**about, **metadata})
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+        return int(self.object_id.rpartition(DELIMITER)[2])
+
+    @property
+    def table(self) -> str:
+        """The id of the table that the version belongs to."""
+        return self.object_id.rpartition(DELIMITER)[0]
+
+    @property
+    def file(self) -> VersionFile:
+        """What the row tells of the version's manifest file."""
+        size, modified = self.metadata.get(MANIFEST_SIZE), self.metadata.get(TIMESTAMP)
+        return VersionFile(
+            self.version,
+            self.metadata[MANIFEST_PATH],
+            int(size) if size else 0,
+            int(modified) if modified else None,
+        )
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether readers are kept from the version."""
+        return HIDDEN_AT in self.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdentity:
+    """Which row is meant: its id, its location, and the nonce of the rename that made it."""
+
+    object_id: str
+    location: str | None
+    moved: str | None = None
+
+
+def trash_id(table: TableId, generation: str) -> str:
+    """The id of the row of a dropped table."""
+    return names.object_id((names.TRASH, generation, *table))
 
 
 def encode_metadata(metadata: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.inventory import State, TableInventory, VersionInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -38,7 +38,7 @@ def inventory(
         chosen = choose(opened, namespace, tables)
         every = run_versions(spark, opened, chosen, max_tasks=max_tasks, progress=progress)
         return frame(spark, VersionInventory, every)
-    items: list[TableId | Trashed] = [*choose(opened, namespace, tables)]
+    items: list[TableId | DroppedTable] = [*choose(opened, namespace, tables)]
     if namespace is None and tables is None:
         items += opened.list_trash()
     rows = run(spark, opened, items, max_tasks=max_tasks, progress=progress)
@@ -48,7 +48,7 @@ def inventory(
 def run(
     spark: SparkSession,
     catalog: DirectoryNamespace,
-    items: Sequence[TableId | Trashed],
+    items: Sequence[TableId | DroppedTable],
     *,
     max_tasks: int | None = None,
     progress: Progress | None = None,
@@ -88,8 +88,8 @@ def run_versions(
     return [row for rows in found for row in rows]
 
 
-def _count(catalog: DirectoryNamespace, item: TableId | Trashed) -> TableInventory:
-    if isinstance(item, Trashed):
+def _count(catalog: DirectoryNamespace, item: TableId | DroppedTable) -> TableInventory:
+    if isinstance(item, DroppedTable):
         return catalog.inventory_trashed(item)
     return catalog.inventory_table(item)
 
@@ -98,5 +98,5 @@ def _count_versions(catalog: DirectoryNamespace, item: TableId) -> list[VersionI
     return catalog.inventory_versions(item)
 
 
-def _name(item: TableId | Trashed) -> str:
-    return names.dotted(item.id if isinstance(item, Trashed) else item)
+def _name(item: TableId | DroppedTable) -> str:
+    return names.dotted(item.id if isinstance(item, DroppedTable) else item)

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
-from tiltyard.lifecycle.purge import Outcome
+from tiltyard.lifecycle.purge import PurgeOutcome
 from tiltyard.maintenance.recovery import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -214,11 +214,13 @@ class _Round:
         receipts = purge_all(
             self._spark, self._catalog, dropped, dry_run=self._dry_run, **self._limits("purge")
         )
-        gone = [each for each in receipts if each.outcome in (Outcome.PURGED, Outcome.PLANNED)]
+        gone = [
+            each for each in receipts if each.outcome in (PurgeOutcome.PURGED, PurgeOutcome.PLANNED)
+        ]
         bad = [
             f"{names.dotted(each.id)}: {each.error}"
             for each in receipts
-            if each.outcome is Outcome.FAILED
+            if each.outcome is PurgeOutcome.FAILED
         ]
         size = sum(each.bytes for each in gone)
         said = f"{formatting.counted(len(gone), 'table')} purged"

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.errors import InternalError, TiltyardError, translate
-from tiltyard.lifecycle.purge import Claimed, Outcome, Purge, Receipt
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.purge import Purge, PurgeClaim, PurgeOutcome, Receipt
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
 from tiltyard.spark.jobs import fanout
@@ -48,7 +48,7 @@ class Purged:
 
     table: str
     generation: str
-    outcome: Outcome
+    outcome: PurgeOutcome
     deleted_files_count: int
     deleted_bytes_count: int
     at: datetime
@@ -103,7 +103,7 @@ def purge(
 
 def chosen(
     catalog: DirectoryNamespace, tables: Sequence[Name] | None, older_than: datetime | None = None
-) -> list[Trashed]:
+) -> list[DroppedTable]:
     """The dropped tables that are meant. TableNotFoundError for one that is not in the trash."""
     if tables is None:
         return catalog.list_purgable_tables(older_than)
@@ -114,7 +114,7 @@ def chosen(
 def run(
     spark: SparkSession,
     catalog: DirectoryNamespace,
-    dropped: Sequence[Trashed],
+    dropped: Sequence[DroppedTable],
     *,
     dry_run: bool = False,
     max_tasks: int | None = None,
@@ -148,7 +148,7 @@ def run(
 class _Doomed:
     """Some keys of a claim, or the whole directory of one that has no list."""
 
-    claimed: Claimed
+    claimed: PurgeClaim
     keys: tuple[str, ...] | None
     bytes: float
 
@@ -176,12 +176,12 @@ class _Purging:
         self._max_tasks = max_tasks
         self._progress = progress
 
-    def done(self, dropped: Sequence[Trashed]) -> list[Receipt]:
+    def done(self, dropped: Sequence[DroppedTable]) -> list[Receipt]:
         claims = _at_once(self._claimed, dropped)
-        claimed = [each for each in claims if isinstance(each, Claimed)]
+        claimed = [each for each in claims if isinstance(each, PurgeClaim)]
         failures = self._deleted(claimed)
 
-        def ended(claim: Claimed | Receipt) -> Receipt:
+        def ended(claim: PurgeClaim | Receipt) -> Receipt:
             if isinstance(claim, Receipt):
                 return claim
             failure = failures.get(_key(claim.dropped))
@@ -191,7 +191,7 @@ class _Purging:
 
         return _at_once(ended, claims)
 
-    def _claimed(self, dropped: Trashed) -> Claimed | Receipt:
+    def _claimed(self, dropped: DroppedTable) -> PurgeClaim | Receipt:
         if dropped.held:
             return self._steps.held(dropped)
         try:
@@ -199,7 +199,7 @@ class _Purging:
         except Exception as error:
             return self._steps.refused(dropped, self._ours(error, "claim", dropped))
 
-    def _deleted(self, claimed: Sequence[Claimed]) -> dict[_Key, str]:
+    def _deleted(self, claimed: Sequence[PurgeClaim]) -> dict[_Key, str]:
         """Delete what the claims have, versions once all else is gone; which failed, and why."""
         first = [share for each in claimed for share in self._shares(each, each.halves()[0])]
         failures = self._fan_out([*first, *(_whole(each) for each in claimed if each.keys is None)])
@@ -211,10 +211,10 @@ class _Purging:
         ]
         return failures | self._fan_out(last)
 
-    def _shares(self, claimed: Claimed, keys: tuple[str, ...]) -> list[_Doomed]:
+    def _shares(self, claimed: PurgeClaim, keys: tuple[str, ...]) -> list[_Doomed]:
         chunks = [keys[start : start + KEYS] for start in range(0, len(keys), KEYS)]
         # A unit needs no more of the claim than its keys.
-        bare = Claimed(claimed.dropped, ())
+        bare = PurgeClaim(claimed.dropped, ())
         return [_Doomed(bare, chunk, len(chunk)) for chunk in chunks]
 
     def _fan_out(self, shares: Sequence[_Doomed]) -> dict[_Key, str]:
@@ -232,7 +232,7 @@ class _Purging:
         found = zip(shares, errors, strict=True)
         return {share.owner: error for share, error in found if error is not None}
 
-    def _finished(self, claim: Claimed) -> Receipt:
+    def _finished(self, claim: PurgeClaim) -> Receipt:
         objects, size = self._weighed[_key(claim.dropped)]
         if claim.keys is not None:
             objects, size = len(claim.keys), claim.bytes
@@ -241,13 +241,13 @@ class _Purging:
         except Exception as error:
             return self._steps.refused(claim.dropped, self._ours(error, "end", claim.dropped))
 
-    def _ours(self, error: Exception, doing: str, dropped: Trashed) -> TiltyardError:
+    def _ours(self, error: Exception, doing: str, dropped: DroppedTable) -> TiltyardError:
         secrets = Settings.from_properties(self._catalog.as_properties()).secrets
         doing = f"{doing} the purge of table {names.display(dropped.id)}"
         return translate(error, doing, secrets)
 
 
-def _weigh(catalog: DirectoryNamespace, dropped: Trashed) -> tuple[int, int]:
+def _weigh(catalog: DirectoryNamespace, dropped: DroppedTable) -> tuple[int, int]:
     return catalog.purge_steps().weigh(dropped)
 
 
@@ -260,11 +260,11 @@ def _delete(catalog: DirectoryNamespace, share: _Doomed) -> str | None:
     return None
 
 
-def _whole(claimed: Claimed) -> _Doomed:
+def _whole(claimed: PurgeClaim) -> _Doomed:
     return _Doomed(claimed, None, 0)
 
 
-def _key(dropped: Trashed) -> _Key:
+def _key(dropped: DroppedTable) -> _Key:
     return dropped.id, dropped.generation
 
 
