@@ -1,4 +1,4 @@
-"""What lies in the trash of a catalog: markers of `<name>.lance` and rows of the manifest, as one."""
+"""The dropped tables of a catalog, those that a marker hides and those of the manifest, as one."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class Doctor:
 
     def _around(self) -> Iterator[Finding]:
         now = moment(self._clock.now_ms())
-        for dropped in self._trash.everything():
+        for dropped in self._trash.list_tables():
             shown = names.dotted(dropped.id)
             if not dropped.restorable:
                 yield warning("unfinished purge", shown, "a purge was begun", PURGE)

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.errors import InternalError, TiltyardError, translate
-from tiltyard.lifecycle.purge import Purge, PurgeClaim, PurgeOutcome, Receipt
+from tiltyard.lifecycle.arbiter import PurgeClaim
+from tiltyard.lifecycle.purge import Purge, PurgeOutcome, Receipt
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
