@@ -6,10 +6,12 @@ import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from itertools import groupby
+from typing import TypeVar
 
 from tests.simulation import catalogue, commit_catalogue, sample
 from tests.simulation.actors import Code
@@ -22,11 +24,21 @@ from tests.simulation.search import Bounds, Choice
 from tests.simulation.trace import steps
 
 WORKERS = 2
-# How far one scenario is searched: pairs to their end, larger ones as far as minutes go.
-PAIR_LIMITS = (400_000, 60.0)
-LIMITS = (100_000, 7.0)
-COMMIT_LIMITS = (200_000, 40.0)
-SEEDS_AT_ONCE = 10 * sample.BLOCK
+MINUTES = 9.0
+# How many states one scenario may have, and which part of the time is for all of its group. Time
+# that a group leaves is for those after it: pairs are searched to their end as a rule.
+GROUPS = (
+    ("pairs", catalogue.pairs, 400_000, 0.3),
+    ("pairs of rows", catalogue.row_pairs, 400_000, 0.1),
+    ("triples", catalogue.triples, 100_000, 0.2),
+    ("quadruples", catalogue.quadruples, 100_000, 0.1),
+    ("pairs of commits", commit_catalogue.pairs, 400_000, 0.1),
+    ("stalled commits", commit_catalogue.larger, 200_000, 0.1),
+    ("random schedules", None, 0, 0.1),
+)
+LEAST_SECONDS = 0.5
+
+T = TypeVar("T")
 
 PREFACE = """\
 Every order of the requests of a scenario's actors, unless a line tells its bound. A crash is an
@@ -40,6 +52,7 @@ random schedules only. An operation starts over once, in random schedules three 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--report", action="store_true", help="search all scenarios")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="how long, all in all")
     parser.add_argument("--schedules", type=int, default=200_000, help="how many random ones")
     parser.add_argument("--seed", type=int, help="show the random schedule of a seed")
     parser.add_argument("--replay", metavar="SCENARIO", help="a line of the report; with --choices")
@@ -54,37 +67,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (each.code for each in [*MUTANTS, *COMMIT_MUTANTS] if each.name == chosen.mutant), PLAIN
         )
         return show(parse(chosen.replay), choices, code=code)
-    return report(chosen.schedules)
+    return report(chosen.schedules, chosen.minutes)
 
 
 # -- the report
 
 
-def report(schedules: int) -> int:
-    """Search everything; 1 if anything was lost."""
+def report(schedules: int, minutes: float) -> int:
+    """Search everything as far as the time goes; 1 if anything was lost."""
     began = time.monotonic()
-    failed = 0
+    failed, part = 0, 0.0
     _say(PREFACE)
     # Lance does not like to be forked.
     with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
-        for title, scenarios, limits in (
-            ("pairs", catalogue.pairs(), PAIR_LIMITS),
-            ("pairs of rows", catalogue.row_pairs(), PAIR_LIMITS),
-            ("triples", catalogue.triples(), LIMITS),
-            ("quadruples", catalogue.quadruples(), LIMITS),
-            ("pairs of commits", commit_catalogue.pairs(), PAIR_LIMITS),
-            ("stalled commits", commit_catalogue.larger(), COMMIT_LIMITS),
-        ):
+        for title, scenarios, most_states, share in GROUPS:
+            part += share
+            until = began + 60 * minutes * part
             _say(f"\n{title}")
+            if scenarios is None:
+                failed += _tell_samples(pool, schedules, until)
+                continue
             _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")
-            search = partial(explore, most_states=limits[0], most_seconds=limits[1])
-            found = list(pool.map(search, scenarios, chunksize=1))
-            failed += _tell(found)
-        searched = time.monotonic() - began
-        failed += _tell_samples(pool, schedules)
-    sampled = time.monotonic() - began - searched
-    _say(f"\n{failed} violations; {searched:.0f} s searched, {sampled:.0f} s of random schedules")
+            failed += _tell(_search_all(pool, list(scenarios()), most_states, until))
+    _say(f"\n{failed} violations; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
+
+
+def _search_all(
+    pool: ProcessPoolExecutor, scenarios: Sequence[Scenario], most_states: int, until: float
+) -> list[Found]:
+    """Search scenarios; each may take its share of the time that is left."""
+
+    def searches() -> Iterator[Callable[[], Found]]:
+        for number, scenario in enumerate(scenarios):
+            share = WORKERS * (until - time.monotonic()) / (len(scenarios) - number)
+            seconds = max(share, LEAST_SECONDS)
+            yield partial(explore, scenario, most_states=most_states, most_seconds=seconds)
+
+    return list(_run(pool, searches()))
+
+
+def _run(pool: ProcessPoolExecutor, tasks: Iterator[Callable[[], T]]) -> Iterator[T]:
+    """The results of tasks, in their order. A task is made when a worker is free for it."""
+    running: deque[Future[T]] = deque()
+    for task in tasks:
+        running.append(pool.submit(task))
+        while len(running) > WORKERS:
+            yield running.popleft().result()
+    for left in running:
+        yield left.result()
 
 
 def _tell(found: list[Found]) -> int:
@@ -127,30 +158,29 @@ def _limits(group: list[Found]) -> str:
     return f"  ({'; '.join(told)})" if told else ""
 
 
-def _tell_samples(pool: ProcessPoolExecutor, schedules: int) -> int:
-    _say(
-        f"\nrandom schedules: {sample.ACTORS} actors, up to {sample.FAULTS} faults, crashes, clocks"
-    )
+def _tell_samples(pool: ProcessPoolExecutor, schedules: int, until: float) -> int:
+    _say(f"{sample.ACTORS} actors, up to {sample.FAULTS} faults, crashes, wrong clocks")
     wrong = 0
     total = Sampled()
-    for each in pool.map(partial(_sample, until=schedules), range(0, schedules, SEEDS_AT_ONCE)):
-        total.schedules += each.schedules
-        total.steps += each.steps
-        total.faults += each.faults
-        total.crashes += each.crashes
-        if each.violation is not None and each.seed is not None:
+    blocks = (
+        partial(sample.sample, first, min(sample.BLOCK, schedules - first))
+        for first in range(0, schedules, sample.BLOCK)
+        if time.monotonic() < until
+    )
+    for sampled in _run(pool, blocks):
+        total.schedules += sampled.schedules
+        total.steps += sampled.steps
+        total.faults += sampled.faults
+        total.crashes += sampled.crashes
+        if sampled.violation is not None and sampled.seed is not None:
             wrong += 1
-            _say(f"--seed {each.seed}: {each.violation}")
-            show_seed(each.seed)
+            _say(f"--seed {sampled.seed}: {sampled.violation}")
+            show_seed(sampled.seed)
     _say(
         f"{total.schedules} schedules, {total.steps} steps, {total.faults} faults, "
         f"{total.crashes} crashes, {wrong} violations"
     )
     return wrong
-
-
-def _sample(first: int, until: int) -> Sampled:
-    return sample.sample(first, min(SEEDS_AT_ONCE, until - first))
 
 
 # -- one schedule
