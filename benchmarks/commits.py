@@ -138,7 +138,7 @@ def _shared(*, quick: bool) -> list[Rate]:
 
 def _managed(root: str) -> tiltyard.DirectoryNamespace:
     catalog = tiltyard.connect(root, **V2)
-    catalog.manage_versions()
+    catalog.versions.manage()
     for table in TABLES:
         lance.write_dataset(ROWS, namespace_client=catalog, table_id=[table])
     return catalog

@@ -179,7 +179,7 @@ def _by_spark(spark: SparkSession, root: Path) -> None:
 
 
 def _by_threads(root: Path) -> None:
-    rows = tiltyard.connect(root).optimize_all_tables()
+    rows = tiltyard.connect(root).maintenance.optimize_all_tables()
     assert all(row.committed and row.fragments_added == 1 for row in rows)
 
 
@@ -197,7 +197,7 @@ def _in_parts(spark: SparkSession, root: Path, options: OptimizeOptions) -> None
 
 
 def _in_process(root: Path, options: OptimizeOptions) -> None:
-    row = tiltyard.connect(root).optimize_table(["table_0000"], options=options)
+    row = tiltyard.connect(root).maintenance.optimize_table(["table_0000"], options=options)
     assert row.fragments_added == PARTS, row
 
 

@@ -136,7 +136,7 @@ def _littered(home: Path, tables: int) -> tuple[tiltyard.DirectoryNamespace, set
     for each in home.rglob("*"):
         os.utime(each, (LONG_AGO, LONG_AGO))
     catalog = tiltyard.connect(home)
-    catalog.migrate()
+    catalog.maintenance.migrate()
     return catalog, planted
 
 

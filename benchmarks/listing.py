@@ -127,7 +127,7 @@ def _requests(proxy: FaultProxy, client: LanceNamespace, size: int) -> int:
 def _clients(root: str, storage: dict[str, str]) -> tuple[LanceNamespace, LanceNamespace]:
     options = {f"storage.{name}": value for name, value in storage.items()}
     ours = tiltyard.connect(root, manifest_enabled=False, **options)
-    ours.migrate()
+    ours.maintenance.migrate()
     kind: type[Any] = lance.namespace.DirectoryNamespace  # which has no types
     return ours, kind(root=root, manifest_enabled="false", **options)
 

@@ -98,7 +98,7 @@ def _copies(root: Path, template: Path, tables: int) -> Iterator[Path]:
 
 
 def _ours(root: Path) -> None:
-    rows = tiltyard.connect(root).optimize_all_tables()
+    rows = tiltyard.connect(root).maintenance.optimize_all_tables()
     assert all(row.committed and not row.error for row in rows)
     assert all(row.fragments_added == 1 for row in rows)
 

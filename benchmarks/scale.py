@@ -123,18 +123,20 @@ class _Bench:
     def measured(self) -> Measured:
         catalog = self.opened(dir_listing_enabled=False)
         few, more = _table(catalog, FEW_VERSIONS), _table(catalog, MORE_VERSIONS)
-        catalog.inventory_table(few)  # once for everything that happens only once
-        counted = [self.cost(lambda id=id: catalog.inventory_table(id)) for id in (few, more)]
+        catalog.maintenance.inventory_table(few)  # once for everything that happens only once
+        counted = [
+            self.cost(lambda id=id: catalog.maintenance.inventory_table(id)) for id in (few, more)
+        ]
         referred = [self.cost(lambda id=id: _refer(catalog, id)) for id in (few, more)]
         commit = self.cost(lambda: catalog.declare_table(api.DeclareTableRequest(id=["declared"])))
         loaded = self.cost(lambda: _load(catalog, few))
-        optimized = self.cost(lambda: catalog.optimize_table(more))
-        idle = self.cost(lambda: catalog.optimize_table(more))
+        optimized = self.cost(lambda: catalog.maintenance.optimize_table(more))
+        idle = self.cost(lambda: catalog.maintenance.optimize_table(more))
         policy = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
-        cleaned = self.cost(lambda: catalog.cleanup_table(more, policy))
+        cleaned = self.cost(lambda: catalog.maintenance.cleanup_table(more, policy))
         old = self.opened(manifest_enabled=False)
         _table(old, 1)
-        look = self.cost(lambda: old.migration_units.judge(old.migration_units.look()))
+        look = self.cost(lambda: old.services.migration.judge(old.services.migration.look()))
         return Measured(
             commit,
             look,
@@ -163,14 +165,14 @@ def _sloped(few: Cost, more: Cost) -> tuple[Cost, Cost]:
 def _table(catalog: DirectoryNamespace, versions: int) -> list[str]:
     name = [f"versions_{versions}"]
     for number in range(versions):
-        pending = catalog.begin_write(name, "append" if number else "create")
+        pending = catalog.writes.begin(name, "append" if number else "create")
         written = fragments.write(pending, ROWS.to_reader())
-        catalog.finish_write(pending, written, ROWS.schema)
+        catalog.writes.finish(pending, written, ROWS.schema)
     return name
 
 
 def _refer(catalog: DirectoryNamespace, id: Sequence[str]) -> None:
-    units = catalog.orphan_units
+    units = catalog.services.orphans
     table = units.table(id[0])
     assert table is not None
     manifests, indexes = units.manifests(table)
@@ -178,9 +180,9 @@ def _refer(catalog: DirectoryNamespace, id: Sequence[str]) -> None:
 
 
 def _load(catalog: DirectoryNamespace, id: Sequence[str]) -> None:
-    pending = catalog.begin_write(id, "append")
+    pending = catalog.writes.begin(id, "append")
     written = fragments.write(pending, ROWS.to_reader())
-    assert catalog.finish_load(pending, written, ROWS.schema, [Loaded("a", 1, "b")])
+    assert catalog.writes.finish_load(pending, written, ROWS.schema, [Loaded("a", 1, "b")])
 
 
 # ---------------------------------------------------------------- the model

@@ -196,7 +196,7 @@ def test_wrong_keys_are_refused_and_not_told(seaweedfs: S3Server, key: str) -> N
 
     assert api.ErrorCode.UNAUTHENTICATED in {error.code for error in errors}
     assert SECRET not in _log(errors)
-    assert SECRET not in repr([catalog, catalog._settings, errors])
+    assert SECRET not in repr([catalog, catalog.context.settings, errors])
 
 
 def test_a_store_that_does_not_answer_is_told_without_its_keys(ministack: S3Server) -> None:
@@ -213,7 +213,7 @@ def test_a_store_that_does_not_answer_is_told_without_its_keys(ministack: S3Serv
 
     assert api.ErrorCode.SERVICE_UNAVAILABLE in {error.code for error in errors}
     assert not [secret for secret in secrets if secret in _log(errors)]
-    assert not [secret for secret in secrets if secret in repr([catalog, catalog._settings])]
+    assert not [secret for secret in secrets if secret in repr([catalog, catalog.context.settings])]
 
 
 def test_a_password_in_an_endpoint_is_not_told(ministack: S3Server) -> None:

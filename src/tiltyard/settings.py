@@ -215,7 +215,7 @@ class Settings:
 # instead. Switched off they are accepted, so that a shared set of properties opens both.
 _PYLANCE_ONLY = {
     "table_version_storage_enabled": "versions are kept as rows where the catalog is managed",
-    "dir_listing_to_manifest_migration_enabled": "call migrate() instead",
+    "dir_listing_to_manifest_migration_enabled": "call maintenance.migrate() instead",
     "ops_metrics_enabled": "count requests at the store instead",
     "credential_vendor.enabled": "storage options are handed out with vend_input_storage_options",
 }

@@ -122,5 +122,5 @@ def open_catalog(mode: Mode, place: Place) -> api.LanceNamespace:
     storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
     catalog = tiltyard.connect(place.root, **mode.properties, **storage)
     if mode.manages_versions:
-        catalog.manage_versions()
+        catalog.versions.manage()
     return catalog

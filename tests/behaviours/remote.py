@@ -11,16 +11,12 @@ from tiltyard.rest.client import RestCatalog
 # Only for processes that can reach the files, or that share the catalog's own objects.
 NOT_OVER_REST = frozenset(
     {
-        "abandon_write",
-        "begin_write",
         "drop_tables",
         "create_empty_table",
         "open_table",
-        "_catalog",
-        "_change",
-        "_settings",
-        "_store",
-        "_versions",
+        "context",
+        "services",
+        "writes",
     }
 )
 

@@ -111,10 +111,10 @@ def test_versions_of_several_tables_are_one_commit(points: Catalog) -> None:
 
 def _staged(catalog: Any, table: str, version: int) -> models.CommitTableOperation:
     """What Lance does before it asks: the bytes of a manifest under a name of their own."""
-    store, location = catalog._store, catalog._catalog.find((table,)).location
+    store, location = catalog.context.store, catalog.context.catalog.find((table,)).location
     key = f"{version_files.key_of(location, version)}-{uuid4()}"
     store.put(key, store.get(version_files.key_of(location, 1)).body)
-    path = tiltyard.names.store_path(catalog._settings.root, key)
+    path = tiltyard.names.store_path(catalog.context.settings.root, key)
     return models.CommitTableOperation(
         create_table_version=api.CreateTableVersionRequest(
             id=[table], version=version, manifest_path=path, naming_scheme="V2"

@@ -147,15 +147,15 @@ def test_a_tag_on_a_version_that_goes_meanwhile_is_taken_back(
 ) -> None:
     if moves:
         tag(points, "good", 2)
-    shows = points._versions.shows  # type: ignore[attr-defined]
+    shows = points.services.versions.shows  # type: ignore[attr-defined]
 
     def after_a_collector(table: Any, version: int, of: str | None = None) -> bool:
         """One that had looked at the tags just before ours was written."""
         monkeypatch.undo()
-        points._versions._files._boundary(table, of).advance(1, [], [1])  # type: ignore[attr-defined]
+        points.services.versions._files._boundary(table, of).advance(1, [], [1])  # type: ignore[attr-defined]
         return bool(shows(table, version, of))
 
-    monkeypatch.setattr(points._versions, "shows", after_a_collector)  # type: ignore[attr-defined]
+    monkeypatch.setattr(points.services.versions, "shows", after_a_collector)  # type: ignore[attr-defined]
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND) as caught:
         _move_tag(points, "good", 1) if moves else tag(points, "good", 1)
     assert "deleted meanwhile" in caught.value.message

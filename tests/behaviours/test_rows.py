@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import lance_namespace as api
@@ -68,7 +69,7 @@ def test_rows_are_deleted(points: Catalog) -> None:
 
 
 def test_a_change_that_finds_others_first_comes_after_them(points: Catalog) -> None:
-    with points._change(["points"]) as stale:  # type: ignore[attr-defined]
+    with _changing(points) as stale:
         insert(points, POINTS.slice(0, 1))
         data.delete(points, "id = 4")
         stale.insert(POINTS.slice(1, 1))
@@ -78,23 +79,29 @@ def test_a_change_that_finds_others_first_comes_after_them(points: Catalog) -> N
 def test_a_change_of_rows_that_others_changed_is_refused_or_made_on_theirs(
     points: Catalog,
 ) -> None:
-    with points._change(["points"]) as stale:  # type: ignore[attr-defined]
+    with _changing(points) as stale:
         insert(points, POINTS.slice(0, 1), mode="overwrite")
         with refused(ErrorCode.CONCURRENT_MODIFICATION):
             _delete_by(points, stale)
     assert ids(points) == [1]
 
 
+def _changing(catalog: Any) -> AbstractContextManager[Any]:
+    access = catalog.services.access
+    changing: AbstractContextManager[Any] = access.change(access.find(["points"]))
+    return changing
+
+
 def _delete_by(catalog: Catalog, stale: Any) -> None:
     """What `delete_from_table` does once the table is open."""
-    from tiltyard.namespace.requests import operation
+    from tiltyard.namespace.base import operation
 
     class Stale(type(catalog)):  # type: ignore[misc]
         @operation("delete from table")
         def delete_stale(self) -> None:
             stale.delete("id = 2", conflict_retries=0)
 
-    Stale(**catalog._settings.as_properties()).delete_stale()  # type: ignore[attr-defined]
+    Stale(**catalog.context.settings.as_properties()).delete_stale()  # type: ignore[attr-defined]
 
 
 @on_disk

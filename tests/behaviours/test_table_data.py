@@ -101,14 +101,14 @@ def test_reading_writes_nothing(points: Catalog, place: Place, name: str) -> Non
 def test_a_table_that_is_dropped_under_a_change_does_not_change(
     points: Catalog, place: Place, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = points._versions.create  # type: ignore[attr-defined]
+    publish = points.services.versions.create  # type: ignore[attr-defined]
 
     def dropping(new: object) -> object:
         monkeypatch.undo()
         drop(points, "points")
         return publish(new)
 
-    monkeypatch.setattr(points._versions, "create", dropping)  # type: ignore[attr-defined]
+    monkeypatch.setattr(points.services.versions, "create", dropping)  # type: ignore[attr-defined]
     with refused(ErrorCode.TABLE_NOT_FOUND, ErrorCode.CONCURRENT_MODIFICATION):
         DATA_CALLS[name](points)
     assert not exists(points, "points")

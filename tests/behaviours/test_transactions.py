@@ -128,7 +128,7 @@ def test_versions_of_several_tables_need_a_managed_catalog(points: Catalog) -> N
     new = api.CreateTableVersionRequest(id=["points"], version=2, manifest_path="nowhere")
     with refused(ErrorCode.UNSUPPORTED) as caught:
         _commit(points, {"create_table_version": new}, {"create_table_version": new})
-    assert "manage_versions" in (caught.value.hint or "")
+    assert "versions.manage" in (caught.value.hint or "")
 
 
 def test_operations_of_several_kinds_are_refused_before_any_is_done(points: Catalog) -> None:

@@ -47,7 +47,7 @@ def tracked(mode: Mode, place: Place) -> DirectoryNamespace:
         **storage,
     )
     if mode.manages_versions:
-        catalog.manage_versions()
+        catalog.versions.manage()
     return catalog
 
 
@@ -78,7 +78,7 @@ def _delete(catalog: DirectoryNamespace, *ranges: tuple[int, int], **options: bo
 
 def _stage(catalog: DirectoryNamespace, version: int, like: int) -> str:
     """What Lance does before it asks: the bytes of a manifest under a name of their own."""
-    store, location = catalog._store, catalog._catalog.find(("people",)).location
+    store, location = catalog.context.store, catalog.context.catalog.find(("people",)).location
     body = store.get(version_files.key_of(location, like)).body
     key = f"{version_files.key_of(location, version)}-{'0' * 8}-staged"
     store.put(key, body)
@@ -95,7 +95,7 @@ def _publish(catalog: DirectoryNamespace, version: int, staged: str, scheme: str
 
 
 def _path(catalog: DirectoryNamespace, key: str) -> str:
-    return tiltyard.names.store_path(catalog._settings.root, key)
+    return tiltyard.names.store_path(catalog.context.settings.root, key)
 
 
 # -- pylance writes through us
@@ -122,7 +122,9 @@ def test_every_commit_of_lance_arrives_here(
     dataset.merge_insert("id").when_not_matched_insert_all().execute(MORE)
     assert seen == list(range(1, dataset.version + 1))
     assert _versions(tracked) == seen
-    assert not [each for each in tracked._store.walk("") if "manifest-" in each.key], "staged"
+    assert not [each for each in tracked.context.store.walk("") if "manifest-" in each.key], (
+        "staged"
+    )
 
 
 def test_a_lost_race_is_rebased(tracked: DirectoryNamespace) -> None:
@@ -149,16 +151,16 @@ def test_a_version_is_published_once(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     staged = _stage(tracked, 2, like=1)
     assert _publish(tracked, 2, staged) == 2
-    assert not [each for each in tracked._store.walk("") if each.key == staged]
+    assert not [each for each in tracked.context.store.walk("") if each.key == staged]
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
         _publish(tracked, 2, _other(tracked, 2))
 
 
 def _other(catalog: DirectoryNamespace, version: int) -> str:
     staged = _stage(catalog, version, like=1)
-    body = catalog._store.get(staged).body
+    body = catalog.context.store.get(staged).body
     _, ours = transaction_of(body, staged)
-    catalog._store.put(staged, body.replace(ours.encode(), str(uuid4()).encode()))
+    catalog.context.store.put(staged, body.replace(ours.encode(), str(uuid4()).encode()))
     return staged
 
 
@@ -198,7 +200,7 @@ def _publish_path(catalog: DirectoryNamespace, path: str) -> None:
 def test_a_staged_manifest_that_is_gone_is_a_conflict(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     staged = _stage(tracked, 2, like=1)
-    tracked._store.delete(staged)
+    tracked.context.store.delete(staged)
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
         _publish(tracked, 2, staged)
 
@@ -206,7 +208,7 @@ def test_a_staged_manifest_that_is_gone_is_a_conflict(tracked: DirectoryNamespac
 def test_bytes_that_name_no_transaction_are_refused(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     staged = _stage(tracked, 2, like=1)
-    tracked._store.put(staged, b"not a manifest")
+    tracked.context.store.put(staged, b"not a manifest")
     with refused(ErrorCode.INVALID_INPUT):
         _publish(tracked, 2, staged)
     assert _versions(tracked) == [1]
@@ -273,7 +275,7 @@ def test_a_version_tells_its_file(tracked: DirectoryNamespace, place: Place) -> 
         each.timestamp_millis = described.timestamp_millis
     assert listed == described == latest
     key = tiltyard.names.from_store_path(place.root, described.manifest_path)
-    assert tracked._store.head(key).size == described.manifest_size
+    assert tracked.context.store.head(key).size == described.manifest_size
     assert (described.timestamp_millis or 0) > 1_600_000_000_000
 
 
@@ -370,30 +372,30 @@ def test_a_stale_handle_gets_a_conflict(tracked: DirectoryNamespace) -> None:
 def test_a_write_in_two_halves_is_fenced_too(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     _append(tracked, 2)
-    pending = tracked.begin_write(["people"], "append")
+    pending = tracked.writes.begin(["people"], "append")
     written = fragments.write(pending, MORE.to_reader())
     _append(tracked)
     _delete(tracked, (1, 2))
     stale = replace(pending, read_version=1)
     with pytest.raises(VersionBehindBoundaryError):
-        tracked.finish_write(stale, written, MORE.schema)
+        tracked.writes.finish(stale, written, MORE.schema)
     assert _versions(tracked) == [3, 4]
     again = fragments.write(pending, MORE.to_reader())
-    assert tracked.finish_write(pending, again, MORE.schema).version == 5
+    assert tracked.writes.finish(pending, again, MORE.schema).version == 5
 
 
 def test_what_a_stale_writer_left_is_hidden_and_scrubbed(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     _append(tracked, 3)
-    location = tracked._catalog.find(("people",)).location
-    body = tracked._store.get(version_files.key_of(location, 2)).body
+    location = tracked.context.catalog.find(("people",)).location
+    body = tracked.context.store.get(version_files.key_of(location, 2)).body
     _delete(tracked, (2, 3))
-    tracked._store.put(version_files.key_of(location, 2), body)
+    tracked.context.store.put(version_files.key_of(location, 2), body)
     assert _versions(tracked) == [1, 4]
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
         tracked.describe_table_version(api.DescribeTableVersionRequest(id=["people"], version=2))
-    assert tracked._versions.scrub(("people",)) == [2]
-    assert [each.version for each in version_files.every(tracked._store, location)] == [1, 4]
+    assert tracked.services.versions.scrub(("people",)) == [2]
+    assert [each.version for each in version_files.every(tracked.context.store, location)] == [1, 4]
 
 
 def test_branches_have_versions_of_their_own(tracked: DirectoryNamespace) -> None:

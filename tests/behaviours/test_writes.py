@@ -49,10 +49,10 @@ class Write:
     written: list[str]
 
     def finish(self, **rest: Any) -> Created:
-        return self.catalog.finish_write(self.pending, self.written, self.schema, **rest)
+        return self.catalog.writes.finish(self.pending, self.written, self.schema, **rest)
 
     def abandon(self) -> bool:
-        return self.catalog.abandon_write(self.pending, self.written)
+        return self.catalog.writes.abandon(self.pending, self.written)
 
     @property
     def files(self) -> list[str]:
@@ -68,7 +68,7 @@ def begin(
     tasks: int = 1,
     evolves: bool = False,
 ) -> Write:
-    pending = replace(catalog.begin_write(list(table), mode), evolves=evolves)
+    pending = replace(catalog.writes.begin(list(table), mode), evolves=evolves)
     there = pickle.loads(pickle.dumps(pending))
     size = -(-rows.num_rows // tasks)
     written = [
@@ -129,10 +129,10 @@ def test_exist_ok_writes_only_if_there_is_no_table(
     assert not first.pending.is_done
     assert first.finish().version == 1
 
-    second = catalog.begin_write(["people"], "exist_ok")
+    second = catalog.writes.begin(["people"], "exist_ok")
     assert second.is_done
 
-    assert catalog.finish_write(second, [], MORE.schema).version == 1
+    assert catalog.writes.finish(second, [], MORE.schema).version == 1
     assert contents(catalog, place, "people") == PEOPLE
 
 
@@ -153,9 +153,9 @@ def test_a_create_over_a_table_is_refused_before_anything_is_written(
     before = place.files()
 
     with refused(ErrorCode.TABLE_ALREADY_EXISTS):
-        catalog.begin_write(["people"], "create")
+        catalog.writes.begin(["people"], "create")
     with refused(ErrorCode.INVALID_INPUT):
-        catalog.begin_write(["people"], "upsert")
+        catalog.writes.begin(["people"], "upsert")
 
     assert place.files() == before
 
@@ -175,10 +175,10 @@ def test_a_write_below_a_namespace_keeps_its_properties(
     catalog: DirectoryNamespace, place: Place
 ) -> None:
     make_namespace(catalog, "prod")
-    pending = catalog.begin_write(["prod", "people"], "create", properties={"owner": "ada"})
+    pending = catalog.writes.begin(["prod", "people"], "create", properties={"owner": "ada"})
     written = fragments.write(pending, PEOPLE.to_reader())
 
-    catalog.finish_write(pending, written, PEOPLE.schema)
+    catalog.writes.finish(pending, written, PEOPLE.schema)
 
     assert describe(catalog, "prod", "people").properties == {"owner": "ada"}
     assert contents(catalog, place, "prod", "people") == PEOPLE
@@ -186,9 +186,9 @@ def test_a_write_below_a_namespace_keeps_its_properties(
 
 @on_disk
 def test_a_table_without_rows_can_be_written(catalog: DirectoryNamespace, place: Place) -> None:
-    pending = catalog.begin_write(["people"], "create")
+    pending = catalog.writes.begin(["people"], "create")
 
-    catalog.finish_write(pending, [], PEOPLE.schema)
+    catalog.writes.finish(pending, [], PEOPLE.schema)
 
     assert contents(catalog, place, "people") == PEOPLE.slice(0, 0)
 
@@ -485,8 +485,8 @@ def test_a_create_that_has_to_start_over_does_not_use_its_files_again(
     drop(catalog, "people")
     client = reopen()
     late = begin(client, "people", mode="create", rows=MORE)
-    store = FaultyStore(client._store)
-    client._creation._recreation._store = store
+    store = FaultyStore(client.context.store)
+    client.services.creation.services.recreation._store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="replace",
@@ -534,7 +534,7 @@ def test_a_drop_between_the_look_and_the_commit_is_noticed_after_it(
     create(catalog, "people")
     client = reopen()
     late = begin(client, "people", mode=mode_of_write)
-    look = client._writing._must_be_as_seen
+    look = client.services.writing._must_be_as_seen
     looks = []
 
     def slow(pending: PendingWrite) -> None:
@@ -543,7 +543,7 @@ def test_a_drop_between_the_look_and_the_commit_is_noticed_after_it(
         if len(looks) == 1:
             meanwhile(catalog)
 
-    client._writing._must_be_as_seen = slow  # type: ignore[method-assign]
+    client.services.writing._must_be_as_seen = slow  # type: ignore[method-assign]
 
     with refused(ErrorCode.TABLE_NOT_FOUND, ErrorCode.CONCURRENT_MODIFICATION):
         late.finish()
@@ -558,8 +558,8 @@ def test_a_create_that_is_overtaken_after_its_commit_is_not_acknowledged(
 ) -> None:
     client = reopen()
     late = begin(client, "people", mode="create", rows=PLANTS)
-    store = FaultyStore(client._store)
-    client._creation._recreation._store = store
+    store = FaultyStore(client.context.store)
+    client.services.creation.services.recreation._store = store
     store.plan(Fault.STALL, verb="get", key="people.deleted", after=1, hook=lambda: _purge(catalog))
 
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
@@ -631,7 +631,7 @@ def test_what_a_commit_owns_is_never_abandoned(
     assert not write.abandon()
     for key in place.files():
         if key.endswith(".txn"):
-            catalog._store.delete(key)
+            catalog.context.store.delete(key)
     assert not write.abandon(), "the version tells, if the transaction was cleaned up"
 
     older = dataset(catalog, place, "people", version=write.pending.read_version + 1)
@@ -653,7 +653,7 @@ def test_what_a_commit_may_still_come_to_own_is_never_abandoned(
         if key.endswith(f"/{2**64 - 1 - version:020d}.manifest")
     ]
     late = place.read(manifest)
-    catalog._store.delete(manifest)
+    catalog.context.store.delete(manifest)
 
     assert not write.abandon()
 
@@ -666,17 +666,17 @@ def test_files_of_a_task_that_was_killed_are_swept_by_name(
     catalog: DirectoryNamespace, place: Place
 ) -> None:
     create(catalog, "people")
-    pending = catalog.begin_write(["people"], "append")
+    pending = catalog.writes.begin(["people"], "append")
 
     def task() -> list[str]:
-        note = lambda name: catalog.note_file(pending, name)  # noqa: E731
+        note = lambda name: catalog.writes.note_file(pending, name)  # noqa: E731
         return fragments.write(pending, MORE.to_reader(), note=note)
 
     killed, counted = task(), task()
     foreign = begin(catalog, "people", mode="append")
-    catalog.finish_write(pending, counted, MORE.schema)
+    catalog.writes.finish(pending, counted, MORE.schema)
 
-    assert catalog.sweep_write(pending, counted) == 1
+    assert catalog.writes.sweep(pending, counted) == 1
 
     files = {key.rpartition("/")[2] for key in place.files()}
     assert not files & fragments.file_names(killed)
@@ -687,11 +687,11 @@ def test_files_of_a_task_that_was_killed_are_swept_by_name(
 
 @on_disk
 def test_limits_of_files_hold(catalog: DirectoryNamespace, place: Place) -> None:
-    pending = catalog.begin_write(["people"], "create")
+    pending = catalog.writes.begin(["people"], "create")
     limits = fragments.FileLimits(rows=2, storage_version="2.1")
 
     written = fragments.write(pending, PEOPLE.to_reader(), limits)
-    catalog.finish_write(pending, written, PEOPLE.schema)
+    catalog.writes.finish(pending, written, PEOPLE.schema)
 
     table = dataset(catalog, place, "people")
     assert [each.count_rows() for each in table.get_fragments()] == [2, 1]

@@ -206,8 +206,8 @@ def test_a_slow_deregister_does_not_hide_from_lance_what_was_shown_since(
     create(catalog, "people")
     slow = reopen()
     assert isinstance(slow, DirectoryNamespace)
-    store = FaultyStore(slow._store)
-    slow._registrar._markers._store = store
+    store = FaultyStore(slow.context.store)
+    slow.services.registrar.services.markers._store = store
     store.plan(
         Fault.STALL,
         verb="put",

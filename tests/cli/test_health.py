@@ -55,7 +55,7 @@ def test_a_batch_that_was_cut_off_is_ended(tiltyard: Tiltyard, tmp_path: Path) -
     opened, store = tried.open_faulty()
     store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=1)
     with pytest.raises(Crash):
-        opened._batches.create_all(tried.wanted)
+        opened.services.batches.create_all(tried.wanted)
     (waiting,) = json.loads(tiltyard("recover", "-o", "json").out)
     assert waiting["outcome"] == "deferred"
     shown = tiltyard("recover", "--older-than", "0s", "-o", "json")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tiltyard import DirectoryNamespace, Settings
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.clock import Clock
 from tiltyard.store import Store, open_store
+
+if TYPE_CHECKING:
+    import lance
 
 AnyStore = TypeVar("AnyStore", bound=Store)
 
@@ -20,3 +23,10 @@ def open_over(
     settings = Settings.from_properties(properties)
     store = wrap(open_store(settings))
     return DirectoryNamespace(CatalogContext.open(settings, store=store, clock=clock)), store
+
+
+def to_change(
+    catalog: DirectoryNamespace, *id: str, version: int | None = None
+) -> lance.LanceDataset:
+    """A table for Lance's own methods, whose commits are published through the catalog."""
+    return catalog.services.clients.of(catalog.services.access.find(id)).open(version)

@@ -184,8 +184,8 @@ def _work(client: tiltyard.DirectoryNamespace, task: Task) -> None:
 
 def _choose_an_end(client: Any, dice: random.Random) -> None:
     if dice.random() < 0.7:
-        client._store.requests_left = dice.randrange(MOST_REQUESTS)
-        client._store.dies_after = dice.random() < 0.5
+        client.context.store.requests_left = dice.randrange(MOST_REQUESTS)
+        client.context.store.dies_after = dice.random() < 0.5
     else:
         timer = threading.Timer(dice.uniform(0, LONGEST_LIFE_SECONDS), _die)
         timer.daemon = True
@@ -232,7 +232,7 @@ def rows_of(tag: str, number: int) -> pa.Table:
 
 def _append(client: tiltyard.DirectoryNamespace, deed: Deed) -> object:
     location = describe(client, *deed.names).location
-    options = dict(client._settings.storage) or None
+    options = dict(client.context.settings.storage) or None
     lance.dataset(location, storage_options=options)  # or it would make a table of its own
     rows = rows_of(deed.tag, APPENDED_ROWS)
     return lance.write_dataset(rows, location, mode="append", storage_options=options)

@@ -9,9 +9,9 @@ from tiltyard.catalog.compatible import CompatibleCatalog
 
 def slow_to_find_versions(client: DirectoryNamespace) -> FaultyStore:
     """The store through which a client finds the latest version of a table, to plan faults for."""
-    store = FaultyStore(client._store)
-    catalog = client._catalog
+    store = FaultyStore(client.context.store)
+    catalog = client.context.catalog
     if isinstance(catalog, CompatibleCatalog):
-        catalog = catalog._manifest
-    catalog._store = store  # type: ignore[attr-defined]
+        catalog = client.context.manifest
+    catalog.context.store = store  # type: ignore[attr-defined]
     return store

@@ -36,8 +36,8 @@ def cut_off(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
     drop(catalog, "people", ttl=0)
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._creation._recreation._store = store
+    store = FaultyStore(client.context.store)
+    client.services.creation.services.recreation._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key="people.deleted")
     with pytest.raises(Crash):
         create(client, "people", data=PLANTS)
@@ -95,8 +95,8 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(
     drop(catalog, "people", ttl="never")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store, bulk=1)
-    client._purge._store = client._purge._markers._store = store
+    store = FaultyStore(client.context.store, bulk=1)
+    client.services.purge.context.store = client.services.purge.services.markers._store = store
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=deleted)
     with pytest.raises(Crash):
         client.purge_table(["people"])

@@ -45,8 +45,8 @@ def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> tuple[DirectoryNamesp
     create(catalog, "people", properties=KEPT)
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._lifecycle._markers._store = store
+    store = FaultyStore(client.context.store)
+    client.services.lifecycle.services.markers._store = store
     return client, store
 
 
@@ -141,7 +141,7 @@ def test_a_table_without_a_row_can_be_registered_where_rows_alone_count(
 ) -> None:
     client, store = mortal
     location = deregister(catalog, "people").location or ""
-    client._registrar._markers._store = store
+    client.services.registrar.services.markers._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         register(client, "people", at="people.lance")
@@ -209,8 +209,8 @@ def test_of_two_purges_at_once_one_has_the_receipt(
     drop(catalog, "people")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._purge._store = client._purge._markers._store = store
+    store = FaultyStore(client.context.store)
+    client.services.purge.context.store = client.services.purge.services.markers._store = store
     others = []
     store.plan(
         Fault.STALL,

@@ -78,8 +78,8 @@ def test_who_comes_too_late_for_a_dropped_table_is_told_so(
     drop(catalog, "people")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._lifecycle.bin._store = store
+    store = FaultyStore(client.context.store)
+    client.services.lifecycle.bin.context.store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="get",
@@ -102,8 +102,8 @@ def test_who_comes_too_late_keeps_no_name(
     drop(catalog, "people")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    client._lifecycle.bin._store = store
+    store = FaultyStore(client.context.store)
+    client.services.lifecycle.bin.context.store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="get",

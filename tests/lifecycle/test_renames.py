@@ -54,9 +54,9 @@ def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> Mortal:
     create(catalog, "people")
     client = reopen()
     assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client._store)
-    assert client._registrar._moves is not None
-    client._registrar._moves._store = store
+    store = FaultyStore(client.context.store)
+    assert client.services.registrar._moves is not None
+    client.services.registrar._moves._store = store
     return Mortal(client, store)
 
 
@@ -171,8 +171,8 @@ def test_a_purge_that_finds_its_directory_taken_back_deletes_nothing(
 def _leave_row_over(catalog: DirectoryNamespace) -> None:
     """What a commit leaves that arrives after its rename was undone."""
     row = Row("staff", TABLE, LOCATION, {MOVED: "0123456789ab"})
-    assert catalog._registrar._manifest is not None
-    catalog._registrar._manifest.submit(AllOf((RemoveIndex(("people",), LOCATION), AddTable(row))))
+    edit = AllOf((RemoveIndex(("people",), LOCATION), AddTable(row)))
+    catalog.context.manifest.submit(edit)
 
 
 def test_the_row_of_a_rename_that_was_undone_keeps_nobody_from_anything(

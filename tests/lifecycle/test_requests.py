@@ -138,7 +138,7 @@ def test_a_catalog_of_lances_own_client_is_looked_through_until_it_is_migrated(
     with proxy.recording() as before:
         assert tables(catalog) == ["a", "c", "d"]
 
-    catalog.migrate()
+    catalog.maintenance.migrate()
 
     with proxy.recording() as after:
         assert tables(catalog) == ["a", "c", "d"]
@@ -171,7 +171,7 @@ def test_what_lances_own_client_hid_stays_hidden_though_it_has_a_row(
     deregister(peer, "first")
     assert tables(catalog) == []
 
-    catalog.migrate()
+    catalog.maintenance.migrate()
 
     assert tables(catalog) == []
 

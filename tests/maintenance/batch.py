@@ -59,7 +59,7 @@ class Lake:
         return [catalog.open_table([name]).count_rows() for name in TABLES]
 
     def uri(self, name: str) -> str:
-        return str(self.root / self.open()._catalog.find((name,)).location)
+        return str(self.root / self.open().context.catalog.find((name,)).location)
 
 
 Tries = Callable[[], Lake]
@@ -71,8 +71,8 @@ def lake(root: Path, *, manage: bool = False, **properties: Any) -> Lake:
     for name in TABLES:
         create(catalog, name)
     if manage:
-        catalog.manage_versions()
-    wanted = [stage(root, catalog._catalog.find((name,)).location, name) for name in TABLES]
+        catalog.versions.manage()
+    wanted = [stage(root, catalog.context.catalog.find((name,)).location, name) for name in TABLES]
     return Lake(root, properties, wanted)
 
 
@@ -100,16 +100,16 @@ def cut_off(tried: Lake, landed: int) -> None:
     catalog, store = tried.open_faulty()
     store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
     with pytest.raises(Crash):
-        catalog._batches.create_all(tried.wanted)
+        catalog.services.batches.create_all(tried.wanted)
 
 
 def recovered(tried: Lake) -> list[Recovered]:
     """One pass, by a process that comes after the crash; a second one must find nothing."""
-    report = tried.open().recover(older_than=0)
+    report = tried.open().health.recover(older_than=0)
     assert all(each.outcome.is_final for each in report), report
     again = tried.open()
-    assert again.recover(older_than=0) == []
-    assert again._recovery.sidecars.keys() == []
+    assert again.health.recover(older_than=0) == []
+    assert again.services.recovery.sidecars.keys() == []
     return report
 
 
@@ -118,6 +118,6 @@ def is_usable(tried: Lake) -> None:
     before = tried.rows()
     catalog = tried.open()
     for name in TABLES:
-        with catalog._changing(catalog._catalog.find((name,))) as dataset:
+        with catalog.services.access.change(catalog.context.catalog.find((name,))) as dataset:
             dataset.insert(NEW)
     assert tried.rows() == [each + 1 for each in before]

@@ -11,6 +11,7 @@ import lance
 import pyarrow as pa
 
 from tests.behaviours.calls import create
+from tests.kit.catalogs import to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.clock import SYSTEM_CLOCK
 
@@ -51,12 +52,8 @@ def rows(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {each}" for each in ids]})
 
 
-def to_change(catalog: DirectoryNamespace, name: str) -> lance.LanceDataset:
-    return catalog._open_to_change(catalog._catalog.find((name,)))
-
-
 def to_version(catalog: DirectoryNamespace, name: str, version: int) -> lance.LanceDataset:
-    return catalog._lance.open(catalog._catalog.find((name,)).location, version)
+    return catalog.context.lance.open(catalog.context.catalog.find((name,)).location, version)
 
 
 def scattered(catalog: DirectoryNamespace, name: str, fragments: int = 5) -> None:

@@ -37,7 +37,7 @@ def reopen(kind: Kind, tmp_path: Path, clock: ManualClock) -> Callable[[], Direc
         return tiltyard.connect(tmp_path / "lake", **kind.properties)
 
     if kind.managed:
-        opened().manage_versions()
+        opened().versions.manage()
     return opened
 
 

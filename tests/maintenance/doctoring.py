@@ -17,7 +17,7 @@ ROOT = "lake"
 
 
 def found(catalog: DirectoryNamespace) -> list[tuple[str, str, str]]:
-    return [(each.severity.value, each.what, each.where) for each in catalog.doctor()]
+    return [(each.severity.value, each.what, each.where) for each in catalog.health.doctor()]
 
 
 def later(lake: Lake | DirectoryNamespace) -> DirectoryNamespace:
@@ -26,7 +26,7 @@ def later(lake: Lake | DirectoryNamespace) -> DirectoryNamespace:
         return (
             lake.open()
             if isinstance(lake, Lake)
-            else tiltyard.connect(**lake._settings.as_properties())
+            else tiltyard.connect(**lake.context.settings.as_properties())
         )
 
 
@@ -47,4 +47,6 @@ def with_both(tmp_path: Path) -> DirectoryNamespace:
 
 def past(catalog: DirectoryNamespace) -> lance.LanceDataset:
     """The table as somebody has it who goes past the catalog."""
-    return lance.dataset(catalog._lance.uri(catalog._catalog.find(("people",)).location))
+    return lance.dataset(
+        catalog.context.lance.uri(catalog.context.catalog.find(("people",)).location)
+    )

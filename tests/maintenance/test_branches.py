@@ -36,12 +36,12 @@ class Desk:
 
     def __init__(self, catalog: DirectoryNamespace) -> None:
         self.catalog = catalog
-        self.table: Table = catalog._catalog.find(("people",))
-        self.list: Branches = catalog._branches
+        self.table: Table = catalog.context.catalog.find(("people",))
+        self.list: Branches = catalog.services.branches
 
     @property
     def dataset(self) -> lance.LanceDataset:
-        return self.catalog._open(self.table)
+        return self.catalog.services.access.open(self.table)
 
     def lance_has(self) -> list[str]:
         return sorted(self.dataset.branches.list())
@@ -57,7 +57,7 @@ class Desk:
         )
 
     def reconcile(self, **how: bool) -> list[RemovedBranch]:
-        return self.catalog.reconcile_orphaned_branches(["people"], **how)
+        return self.catalog.health.reconcile_branches(["people"], **how)
 
 
 def _make(dataset: lance.LanceDataset, name: str) -> None:
@@ -179,8 +179,8 @@ def test_nor_with_one_that_can_not_be_read(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_the_list_follows_a_table_to_its_new_name(desk: Desk) -> None:
-    if desk.catalog._manifest is None:
+    if desk.catalog.context.manifest is None:
         pytest.skip("directories are names")
     desk.create("dev")
     rename(desk.catalog, "people", to="folk")
-    assert desk.list.known(desk.catalog._catalog.find(("folk",))) == {"dev": Standing.LIVE}
+    assert desk.list.known(desk.catalog.context.catalog.find(("folk",))) == {"dev": Standing.LIVE}

@@ -57,7 +57,7 @@ def test_the_rows_are_those_of_the_model(
     }
     catalog = tiltyard.DirectoryNamespace(**properties)
     if kind.managed:
-        catalog.manage_versions()
+        catalog.versions.manage()
     lance.write_dataset(SCHEMA.empty_table(), namespace_client=catalog, table_id=["t"])
 
     working = [_start(write, properties, number, seconds) for number in range(writers)]
@@ -67,9 +67,9 @@ def test_the_rows_are_those_of_the_model(
         process.join()
 
     catalog = tiltyard.DirectoryNamespace(**properties)
-    assert catalog.optimize_table(["t"]).error is None
-    removed += catalog.cleanup_table(["t"], POLICY).versions_removed
-    assert catalog.cleanup_table(["t"], POLICY).is_nothing
+    assert catalog.maintenance.optimize_table(["t"]).error is None
+    removed += catalog.maintenance.cleanup_table(["t"], POLICY).versions_removed
+    assert catalog.maintenance.cleanup_table(["t"], POLICY).is_nothing
 
     found = catalog.open_table(["t"]).to_table().to_pylist()
     doubtful = set().union(*(each.doubtful for each in owned))
@@ -191,12 +191,12 @@ def keep(answers: Connection, opened: Mapping[str, str], number: int) -> None:
 
 
 def _optimize(catalog: tiltyard.DirectoryNamespace) -> int:
-    catalog.optimize_table(["t"])
+    catalog.maintenance.optimize_table(["t"])
     return 0
 
 
 def _clean_up(catalog: tiltyard.DirectoryNamespace) -> int:
-    return catalog.cleanup_table(["t"], POLICY).versions_removed
+    return catalog.maintenance.cleanup_table(["t"], POLICY).versions_removed
 
 
 def _start(work: object, *given: object) -> tuple[BaseProcess, Connection]:

@@ -14,13 +14,13 @@ from lance import blob_array, blob_field
 
 import tiltyard
 from tests.behaviours.calls import create, drop
+from tests.kit.catalogs import to_change
 from tests.maintenance.catalogs import (
     ManualClock,
     files,
     ids,
     rows,
     scattered,
-    to_change,
     to_version,
 )
 from tiltyard import DirectoryNamespace
@@ -37,7 +37,7 @@ def versions(catalog: DirectoryNamespace, name: str) -> list[int]:
 
 
 def data_files(catalog: DirectoryNamespace, root: Path, name: str) -> set[str]:
-    location = catalog._catalog.find((name,)).location
+    location = catalog.context.catalog.find((name,)).location
     return {each for each in files(root / location) if each.startswith("data/")}
 
 
@@ -56,7 +56,7 @@ def rewritten(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNames
 
 def optimize(catalog: DirectoryNamespace, clock: ManualClock) -> None:
     """And wait until nobody can be on an older version."""
-    catalog.optimize_table(["people"])
+    catalog.maintenance.optimize_table(["people"])
     clock.pass_days(1)
 
 
@@ -67,7 +67,7 @@ def test_old_versions_go_and_their_files_with_them(
     before = ids(rewritten.open_table(["people"]))
     every = versions(rewritten, "people")
     held = files(tmp_path / "lake")
-    row = rewritten.cleanup_table(["people"], KEEP_THREE)
+    row = rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     assert (row.table, row.error, row.versions_removed) == ("people", None, len(every) - 3)
     assert versions(rewritten, "people") == every[-3:]
     gone = held - files(tmp_path / "lake")
@@ -83,17 +83,17 @@ def test_old_versions_go_and_their_files_with_them(
 def test_nothing_is_left_of_what_was_compacted(
     rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
-    rewritten.optimize_table(["people"])
+    rewritten.maintenance.optimize_table(["people"])
     for number in range(200, 203):
         to_change(rewritten, "people").insert(rows(number))
     clock.pass_days(1)
-    rewritten.cleanup_table(["people"], KEEP_THREE)
+    rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     dataset = rewritten.open_table(["people"])
     referred = {
         f"data/{file.path}" for each in dataset.get_fragments() for file in each.data_files()
     }
     assert data_files(rewritten, tmp_path / "lake", "people") == referred
-    location = rewritten._catalog.find(("people",)).location
+    location = rewritten.context.catalog.find(("people",)).location
     left = {each.partition("/")[0] for each in files(tmp_path / "lake" / location)}
     assert "_deletions" not in left
     (index,) = (segment.uuid for each in dataset.describe_indices() for segment in each.segments)
@@ -106,15 +106,15 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(
 ) -> None:
     optimize(rewritten, clock)
     before = files(tmp_path / "lake")
-    planned = rewritten.cleanup_table(["people"], KEEP_THREE, dry_run=True)
+    planned = rewritten.maintenance.cleanup_table(["people"], KEEP_THREE, dry_run=True)
     assert files(tmp_path / "lake") == before
-    assert rewritten.cleanup_table(["people"], KEEP_THREE) == planned
+    assert rewritten.maintenance.cleanup_table(["people"], KEEP_THREE) == planned
 
 
 def test_a_second_run_finds_nothing_to_do(rewritten: DirectoryNamespace, tmp_path: Path) -> None:
-    rewritten.cleanup_table(["people"], KEEP_THREE)
+    rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     before = files(tmp_path / "lake")
-    row = rewritten.cleanup_table(["people"], KEEP_THREE)
+    row = rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     assert row.is_nothing
     assert row.versions_kept == 3
     assert files(tmp_path / "lake") == before
@@ -129,7 +129,7 @@ def test_tagged_versions_and_bases_of_branches_stay_whole(
     branch.insert(rows(900))
     expected = {each: ids(to_version(rewritten, "people", each)) for each in (3, 5)}
     optimize(rewritten, clock)
-    row = rewritten.cleanup_table(["people"], KEEP_THREE)
+    row = rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     assert "tag 'gold'" in row.kept
     assert "branch 'dev'" in row.kept
     assert versions(rewritten, "people")[:2] == [3, 5]
@@ -142,24 +142,24 @@ def test_tagged_versions_and_bases_of_branches_stay_whole(
 
 def test_versions_that_are_too_young_stay(catalog: DirectoryNamespace, clock: ManualClock) -> None:
     scattered(catalog, "people", 6)
-    assert catalog.cleanup_table(["people"], KEEP_THREE).is_nothing
+    assert catalog.maintenance.cleanup_table(["people"], KEEP_THREE).is_nothing
     clock.pass_days(0.5 / 24)
-    row = catalog.cleanup_table(["people"], KEEP_THREE)
+    row = catalog.maintenance.cleanup_table(["people"], KEEP_THREE)
     assert row.is_nothing
     assert "3 too young" in row.kept
     allowed = CleanupPolicy(keep_versions=3, min_age="10m", allow_young=True)
-    assert catalog.cleanup_table(["people"], allowed).versions_removed == 3
+    assert catalog.maintenance.cleanup_table(["people"], allowed).versions_removed == 3
     with pytest.raises(InvalidInputError, match="below the catalog's"):
-        catalog.cleanup_table(["people"], CleanupPolicy(keep_versions=3, min_age="10m"))
+        catalog.maintenance.cleanup_table(["people"], CleanupPolicy(keep_versions=3, min_age="10m"))
 
 
 def test_the_catalog_says_how_old_is_old_enough(tmp_path: Path, clock: ManualClock) -> None:
     catalog = tiltyard.connect(tmp_path / "lake", cleanup_min_age="2d")
     scattered(catalog, "people", 6)
     clock.pass_days(1)
-    assert catalog.cleanup_table(["people"], KEEP_THREE).is_nothing
+    assert catalog.maintenance.cleanup_table(["people"], KEEP_THREE).is_nothing
     clock.pass_days(1.1)
-    assert catalog.cleanup_table(["people"], KEEP_THREE).versions_removed == 3
+    assert catalog.maintenance.cleanup_table(["people"], KEEP_THREE).versions_removed == 3
 
 
 def test_large_values_go_with_their_file(tmp_path: Path, clock: ManualClock) -> None:
@@ -173,10 +173,10 @@ def test_large_values_go_with_their_file(tmp_path: Path, clock: ManualClock) -> 
         data = pa.table([pa.array([3 * number + at for at in range(3)]), own], schema)
         mode = "append" if dataset else "create"
         dataset = lance.write_dataset(data, uri, mode=mode, data_storage_version="2.2")
-    catalog.optimize_table(["files"])
+    catalog.maintenance.optimize_table(["files"])
     clock.pass_days(1)
     policy = CleanupPolicy(keep_versions=1, allow_below_recovery_floor=True)
-    row = catalog.cleanup_table(["files"], policy)
+    row = catalog.maintenance.cleanup_table(["files"], policy)
     assert row.files_removed >= 4 * 3
     (only,) = catalog.open_table(["files"]).get_fragments()
     stem = only.data_files()[0].path.removesuffix(".lance")
@@ -190,26 +190,28 @@ def test_large_values_go_with_their_file(tmp_path: Path, clock: ManualClock) -> 
 def test_files_of_writers_that_have_not_committed_are_left_alone(
     rewritten: DirectoryNamespace, clock: ManualClock, tmp_path: Path
 ) -> None:
-    pending = rewritten.begin_write(["people"], "append")
+    pending = rewritten.writes.begin(["people"], "append")
     written = fragments.write(pending, rows(77).to_reader())
     optimize(rewritten, clock)
-    assert rewritten.cleanup_table(["people"], CleanupPolicy(keep_versions=5)).files_removed
-    rewritten.finish_write(pending, written, rows(77).schema)
+    assert rewritten.maintenance.cleanup_table(
+        ["people"], CleanupPolicy(keep_versions=5)
+    ).files_removed
+    rewritten.writes.finish(pending, written, rows(77).schema)
     assert 77 in ids(rewritten.open_table(["people"]))
 
 
 def test_dropped_and_held_tables_are_not_touched(
     rewritten: DirectoryNamespace, tmp_path: Path
 ) -> None:
-    location = rewritten._catalog.find(("people",)).location
+    location = rewritten.context.catalog.find(("people",)).location
     before = ids(to_version(rewritten, "people", 2))
     drop(rewritten, "people")
     held = files(tmp_path / "lake" / location)
-    assert rewritten.cleanup_all_tables(KEEP_THREE) == []
+    assert rewritten.maintenance.cleanup_all_tables(KEEP_THREE) == []
     with pytest.raises(TableNotFoundError):
-        rewritten.cleanup_table(["people"], KEEP_THREE)
+        rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     rewritten.hold_table(["people"])
-    assert rewritten.cleanup_all_tables(KEEP_THREE) == []
+    assert rewritten.maintenance.cleanup_all_tables(KEEP_THREE) == []
     assert files(tmp_path / "lake" / location) == held
     rewritten.release_table(["people"])
     rewritten.undrop_table(["people"])
@@ -221,12 +223,12 @@ def test_a_branch_whose_beginning_is_gone_keeps_every_file(
 ) -> None:
     dataset = to_change(rewritten, "people")
     dataset.create_branch("dev", 4)
-    location = rewritten._catalog.find(("people",)).location
-    by_number = {each.version: each for each in rewritten._versions.every(("people",))}
+    location = rewritten.context.catalog.find(("people",)).location
+    by_number = {each.version: each for each in rewritten.services.versions.every(("people",))}
     (tmp_path / "lake" / by_number[4].key).unlink()
     held = files(tmp_path / "lake" / location)
     with pytest.raises(InvalidTableStateError, match="version 4"):
-        rewritten.cleanup_table(["people"], KEEP_THREE)
+        rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     assert files(tmp_path / "lake" / location) == held
 
 
@@ -234,7 +236,7 @@ def test_settings_by_which_lance_deletes_versions_are_reported(
     rewritten: DirectoryNamespace,
 ) -> None:
     to_change(rewritten, "people").update_config({"lance.auto_cleanup.interval": "1000"})
-    row = rewritten.cleanup_table(["people"], KEEP_THREE, dry_run=True)
+    row = rewritten.maintenance.cleanup_table(["people"], KEEP_THREE, dry_run=True)
     assert "lance.auto_cleanup.interval" in (row.warning or "")
 
 
@@ -244,14 +246,14 @@ def test_all_tables_have_a_row_and_one_that_fails_an_error(
     for name in ("a", "b", "c"):
         scattered(catalog, name, 5)
     clock.pass_days(1)
-    location = catalog._catalog.find(("b",)).location
+    location = catalog.context.catalog.find(("b",)).location
     broken = next(
         each
         for each in (tmp_path / "lake" / location / "_versions").iterdir()
         if each.suffix == ".manifest"
     )
     broken.write_bytes(b"rubbish")
-    found = catalog.cleanup_all_tables(KEEP_THREE)
+    found = catalog.maintenance.cleanup_all_tables(KEEP_THREE)
     assert [each.table for each in found] == ["a", "b", "c"]
     assert [each.versions_removed for each in found] == [2, 0, 2]
     assert [bool(each.error) for each in found] == [False, True, False]
@@ -260,21 +262,21 @@ def test_all_tables_have_a_row_and_one_that_fails_an_error(
 
 def test_hidden_versions_follow_the_same_rules(tmp_path: Path, clock: ManualClock) -> None:
     catalog = tiltyard.connect(tmp_path / "lake", dir_listing_enabled=False)
-    catalog.manage_versions()
+    catalog.versions.manage()
     scattered(catalog, "people", 6)
-    catalog.hide_version(["people"], 2)
-    catalog.hide_version(["people"], 5)
+    catalog.versions.hide(["people"], 2)
+    catalog.versions.hide(["people"], 5)
     clock.pass_days(1)
-    assert catalog.cleanup_table(["people"], KEEP_THREE).versions_removed == 3
+    assert catalog.maintenance.cleanup_table(["people"], KEEP_THREE).versions_removed == 3
     assert versions(catalog, "people") == [4, 6]
-    catalog.show_version(["people"], 5)
+    catalog.versions.show(["people"], 5)
     assert versions(catalog, "people") == [4, 5, 6]
 
 
 def test_who_has_not_seen_it_can_not_build_on_what_is_gone(rewritten: DirectoryNamespace) -> None:
     asleep = to_version(rewritten, "people", 2)
-    late = rewritten._client(rewritten._catalog.find(("people",))).open(2)
-    rewritten.cleanup_table(["people"], KEEP_THREE)
+    late = rewritten.services.clients.of(rewritten.context.catalog.find(("people",))).open(2)
+    rewritten.maintenance.cleanup_table(["people"], KEEP_THREE)
     with pytest.raises(OSError, match=r"(?i)conflict|boundary|not found"):
         late.insert(rows(5000))
     assert asleep.version == 2

@@ -10,8 +10,9 @@ import lance_namespace as api
 import pytest
 
 from tests.behaviours.calls import create
+from tests.kit.catalogs import to_change
 from tests.kit.stores import Crash
-from tests.maintenance.catalogs import DIRECTORY, ManualClock, files, ids, rows, to_change
+from tests.maintenance.catalogs import DIRECTORY, ManualClock, files, ids, rows
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -32,7 +33,7 @@ def versions(catalog: DirectoryNamespace, branch: str) -> list[int]:
 
 
 def inside(catalog: DirectoryNamespace, root: Path) -> set[str]:
-    return files(root / "lake" / catalog._catalog.find(("people",)).location)
+    return files(root / "lake" / catalog.context.catalog.find(("people",)).location)
 
 
 @pytest.fixture
@@ -57,9 +58,9 @@ def test_versions_of_branches_go_with_their_files(
 ) -> None:
     before, main = ids(on(branched, "feat/dev")), ids(branched.open_table(["people"]))
     every, held = versions(branched, "feat/dev"), inside(branched, tmp_path)
-    planned = branched.cleanup_table(["people"], MEANT, dry_run=True)
+    planned = branched.maintenance.cleanup_table(["people"], MEANT, dry_run=True)
     assert inside(branched, tmp_path) == held
-    row = branched.cleanup_table(["people"], MEANT)
+    row = branched.maintenance.cleanup_table(["people"], MEANT)
     assert row == planned
     assert (row.versions_removed, row.skipped, row.error) == (len(every) - 3, None, None)
     assert "on 'feat/dev': latest" in row.kept
@@ -72,14 +73,14 @@ def test_versions_of_branches_go_with_their_files(
         found = on(branched, "feat/dev", version)
         assert found.count_rows("id = 10") == ids(found)[10] == 1
     assert ids(branched.open_table(["people"])) == main
-    assert branched.cleanup_table(["people"], MEANT).is_nothing
+    assert branched.maintenance.cleanup_table(["people"], MEANT).is_nothing
 
 
 def test_they_are_spared_and_told_of_otherwise(
     branched: DirectoryNamespace, tmp_path: Path
 ) -> None:
     held, every = inside(branched, tmp_path), versions(branched, "feat/dev")
-    row = branched.cleanup_table(["people"], SPARING)
+    row = branched.maintenance.cleanup_table(["people"], SPARING)
     assert row.is_nothing
     assert row.skipped == f"old versions of branches: {len(every) - 3} on 'feat/dev'"
     assert row.versions_kept == 2 + len(every)
@@ -92,7 +93,7 @@ def test_tags_and_branches_keep_what_they_refer_to(branched: DirectoryNamespace)
     grown = dataset.create_branch("leaf", ("feat/dev", every[3]))
     grown.insert(rows(900))
     tagged, base = (ids(on(branched, "feat/dev", each)) for each in every[2:4])
-    row = branched.cleanup_table(["people"], MEANT)
+    row = branched.maintenance.cleanup_table(["people"], MEANT)
     assert "tag 'gold'" in row.kept
     assert versions(branched, "feat/dev") == [every[2], every[3], *every[-3:]]
     assert ids(to_change(branched, "people").checkout_version("gold")) == tagged
@@ -104,22 +105,22 @@ def test_tags_and_branches_keep_what_they_refer_to(branched: DirectoryNamespace)
 def test_without_the_beginning_of_a_branch_no_file_goes(
     branched: DirectoryNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = branched._versions.visible(("people",), "feat/dev")
+    every = branched.services.versions.visible(("people",), "feat/dev")
     on(branched, "feat/dev").create_branch("leaf", ("feat/dev", every[3].version))
     (tmp_path / "lake" / every[3].key).unlink()
     held = inside(branched, tmp_path)
     monkeypatch.setattr("tiltyard.store.retry.Retry.pause", lambda *_: None)
     with pytest.raises(InvalidTableStateError, match="a branch began there"):
-        branched.cleanup_table(["people"], MEANT)
+        branched.maintenance.cleanup_table(["people"], MEANT)
     assert inside(branched, tmp_path) == held
 
 
 @one_kind
 def test_who_builds_on_what_is_gone_is_refused(branched: DirectoryNamespace) -> None:
-    table = branched._catalog.find(("people",))
-    late = branched._client(table).open().checkout_version(("feat/dev", 3))
+    table = branched.context.catalog.find(("people",))
+    late = branched.services.clients.of(table).open().checkout_version(("feat/dev", 3))
     written = lance.fragment.write_fragments(rows(5000), late.uri)
-    branched.cleanup_table(["people"], MEANT)
+    branched.maintenance.cleanup_table(["people"], MEANT)
     transaction = lance.Transaction(3, lance.LanceOperation.Append(written))
     with pytest.raises(OSError, match=r"(?i)conflict|boundary|not found"):
         lance.LanceDataset.commit(late, transaction, max_retries=0)
@@ -132,16 +133,16 @@ def test_a_removal_that_was_cut_off_is_finished_first(
     """It can't be read any more, which would stop the clean-up. Branches that the catalog does
     not know somebody has made on purpose, and they stay."""
     to_change(branched, "people").create_branch("stray")
-    table, dataset = branched._catalog.find(("people",)), to_change(branched, "people")
+    table, dataset = branched.context.catalog.find(("people",)), to_change(branched, "people")
 
     def half() -> None:
-        for each in branched._versions.visible(table.id, "feat/dev"):
+        for each in branched.services.versions.visible(table.id, "feat/dev"):
             (tmp_path / "lake" / each.key).unlink()
         raise Crash("in the middle")
 
     with pytest.raises(Crash):
-        branched._branches.delete(table, "feat/dev", dataset, half)
-    row = branched.cleanup_table(["people"], SPARING)
+        branched.services.branches.delete(table, "feat/dev", dataset, half)
+    row = branched.maintenance.cleanup_table(["people"], SPARING)
     assert row.error is None
     assert list(to_change(branched, "people").branches.list()) == ["stray"]
-    assert list(branched._branches.known(table) or ()) == []
+    assert list(branched.services.branches.known(table) or ()) == []

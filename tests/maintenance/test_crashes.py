@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from tests.behaviours.calls import create
-from tests.kit.catalogs import AnyStore, open_over
+from tests.kit.catalogs import AnyStore, open_over, to_change
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import (
     DIRECTORY,
@@ -24,7 +24,6 @@ from tests.maintenance.catalogs import (
     files,
     ids,
     rows,
-    to_change,
     to_version,
 )
 from tiltyard import DirectoryNamespace
@@ -46,11 +45,11 @@ Work = Callable[[DirectoryNamespace], object]
 
 
 def optimize(catalog: DirectoryNamespace) -> object:
-    return catalog.optimize_table(["people"])
+    return catalog.maintenance.optimize_table(["people"])
 
 
 def clean_up(catalog: DirectoryNamespace) -> object:
-    return catalog.cleanup_table(["people"], POLICY)
+    return catalog.maintenance.cleanup_table(["people"], POLICY)
 
 
 class Bench:
@@ -61,7 +60,7 @@ class Bench:
         self._root = folder / "made"
         catalog = self.open()
         if kind.managed:
-            catalog.manage_versions()
+            catalog.versions.manage()
         create(catalog, "people", data=rows(*range(20)))
         dataset = to_change(catalog, "people")
         dataset.create_scalar_index("id", "BTREE")
@@ -102,12 +101,12 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
 
 def _state(catalog: DirectoryNamespace) -> dict[int, Counter[int]]:
     """The rows of every version."""
-    every = catalog._versions.every(("people",))
+    every = catalog.services.versions.every(("people",))
     return {each.version: ids(to_version(catalog, "people", each.version)) for each in every}
 
 
 def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
-    location = catalog._catalog.find(("people",)).location
+    location = catalog.context.catalog.find(("people",)).location
     return {each for each in files(root / location) if not each.startswith("_versions/latest")}
 
 
@@ -125,7 +124,7 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
         clean_up(after)
         assert _state(after) == expected, f"dead at {at}"
         assert _data(after, bench.root) == left, f"dead at {at}"
-        row = after.cleanup_table(["people"], POLICY)
+        row = after.maintenance.cleanup_table(["people"], POLICY)
         assert row.is_nothing
         assert [each for each in files(bench.root) if "/going/" in each] == []
 
@@ -142,12 +141,12 @@ def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fa
         _die(bench, optimize, fault, at)
         after = bench.open()
         assert ids(after.open_table(["people"])) == before, f"dead at {at}"
-        after.optimize_table(["people"])
+        after.maintenance.optimize_table(["people"])
         found = after.open_table(["people"])
         assert ids(found) == before, f"dead at {at}"
         assert len(found.get_fragments()) == 1, f"dead at {at}"
         assert found.count_rows("id = 103") == 1
-        assert not after.optimize_table(["people"]).committed
+        assert not after.maintenance.optimize_table(["people"]).committed
 
 
 def _die(bench: Bench, work: Work, fault: Fault, at: int) -> None:

@@ -35,7 +35,7 @@ from tiltyard.maintenance.findings import Severity
 def connect(mode: Mode, tmp_path: Path) -> DirectoryNamespace:
     opened = tiltyard.connect(tmp_path / ROOT, **mode.properties)
     if mode.manages_versions:
-        opened.manage_versions()
+        opened.versions.manage()
     return opened
 
 
@@ -46,7 +46,7 @@ def test_nothing_is_amiss_with_a_healthy_catalog(mode: Mode, tmp_path: Path) -> 
     for name in ("people", "dropped", "purged", "back"):
         create(catalog, name)
     declare(catalog, "declared")
-    with catalog._changing(catalog._catalog.find(("people",))) as dataset:
+    with catalog.services.access.change(catalog.context.catalog.find(("people",))) as dataset:
         dataset.insert(PEOPLE)
         dataset.delete("id = 1")
     for name in ("dropped", "purged", "back"):
@@ -101,8 +101,8 @@ def _remove(root: Path) -> None:
 
 
 def test_a_row_without_its_directory(rows: DirectoryNamespace, tmp_path: Path) -> None:
-    _remove(tmp_path / ROOT / rows._catalog.find(("shop", "users")).location)
-    (only,) = rows.doctor()
+    _remove(tmp_path / ROOT / rows.context.catalog.find(("shop", "users")).location)
+    (only,) = rows.health.doctor()
     assert (only.severity, only.what, only.where) == (
         Severity.ERROR,
         "missing directory",
@@ -112,8 +112,8 @@ def test_a_row_without_its_directory(rows: DirectoryNamespace, tmp_path: Path) -
 
 
 def test_versions_that_are_gone(rows: DirectoryNamespace, tmp_path: Path) -> None:
-    rows.manage_versions()
-    _remove(tmp_path / ROOT / rows._catalog.find(("shop", "users")).location / "_versions")
+    rows.versions.manage()
+    _remove(tmp_path / ROOT / rows.context.catalog.find(("shop", "users")).location / "_versions")
     assert found(rows) == [("error", "missing versions", "shop.users")]
 
 
@@ -134,11 +134,11 @@ def test_a_directory_without_a_row(rows: DirectoryNamespace, tmp_path: Path) -> 
 
 
 def test_a_left_over_row(both: DirectoryNamespace) -> None:
-    table = both._catalog.find(("people",))
+    table = both.context.catalog.find(("people",))
     drop(both, "people")
-    both._manifest.submit(IndexTable(as_row(table)))  # type: ignore[union-attr]
+    both.context.manifest.submit(IndexTable(as_row(table)))
     assert found(both) == [("warning", "left-over row", "people")]
-    both.recover()
+    both.health.recover()
     assert found(both) == []
     both.undrop_table(["people"])
 
@@ -148,7 +148,7 @@ def test_a_table_of_which_a_peer_deleted_the_directory(
 ) -> None:
     _remove(tmp_path / ROOT / "people.lance")
     assert found(both) == [("warning", "left-over row", "people")]
-    both.recover()
+    both.health.recover()
     assert found(both) == []
 
 
@@ -173,7 +173,7 @@ def test_a_directory_that_was_never_migrated(tmp_path: Path) -> None:
     lance.write_dataset(PEOPLE, str(tmp_path / ROOT / "people.lance"))
     catalog = tiltyard.connect(tmp_path / ROOT)
     assert found(catalog) == [("warning", "not migrated", "the catalog")]
-    catalog.migrate()
+    catalog.maintenance.migrate()
     assert found(catalog) == []
 
 
@@ -195,7 +195,7 @@ def test_a_table_that_a_peer_created_under_a_purged_name(
     both.purge_table(["people"])
     assert found(both) == []
     lance.write_dataset(PEOPLE, str(tmp_path / ROOT / "people.lance"))
-    (only,) = both.doctor()
+    (only,) = both.health.doctor()
     assert (only.what, only.where) == ("created by a peer", "people")
     assert only.mend == "tiltyard table register people people.lance"
 
@@ -227,11 +227,11 @@ def test_a_look_costs_as_many_requests_as_the_page_says(mode: str, tmp_path: Pat
     room = Lake(tmp_path / ROOT, PROPERTIES[mode], [])
     counts = []
     if mode == "managed":
-        room.open().manage_versions()
+        room.open().versions.manage()
     for name in ("a", "b", "c"):
         create(room.open(), name)
         opened, store = room.open_faulty()
         before = len(store.requests)
-        assert opened.doctor() == []
+        assert opened.health.doctor() == []
         counts.append(len(store.requests) - before)
     assert counts[2] - counts[1] == counts[1] - counts[0] == REQUESTS_A_TABLE[mode]

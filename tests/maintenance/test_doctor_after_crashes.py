@@ -46,7 +46,7 @@ def test_a_create_that_was_cut_off(both: DirectoryNamespace, room: Lake) -> None
     assert found(both) == []
     after = later(room)
     assert found(after) == [("warning", "unfinished create", "people")]
-    (only,) = after.recover()
+    (only,) = after.health.recover()
     assert (only.kind, only.outcome.value) == ("create", "rolled forward")
     assert found(after) == []
     assert after.open_table(["people"]).count_rows() == len(PEOPLE)
@@ -61,13 +61,13 @@ def test_a_rename_that_was_cut_off(both: DirectoryNamespace, room: Lake, after: 
         _crash(room, _rename, verb="put", key="people.lance/*")
     visitor = later(room)
     assert ("warning", "unfinished rename", "people") in found(visitor)
-    (only,) = visitor.recover()
+    (only,) = visitor.health.recover()
     assert (only.kind, only.outcome.is_final) == ("rename", True)
     assert found(visitor) == []
     name = "folk" if after else "people"
     assert tables(visitor) == [name]
     assert visitor.open_table([name]).count_rows() == len(PEOPLE)
-    assert visitor.recover() == []
+    assert visitor.health.recover() == []
 
 
 def _rename(catalog: DirectoryNamespace) -> None:
@@ -93,9 +93,9 @@ def test_a_batch_that_was_cut_off(tmp_path: Path) -> None:
     opened, store = tried.open_faulty()
     store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=1)
     with pytest.raises(Crash):
-        opened._batches.create_all(tried.wanted)
+        opened.services.batches.create_all(tried.wanted)
     assert found(tried.open()) == []
-    (only,) = later(tried).doctor()
+    (only,) = later(tried).health.doctor()
     assert (only.severity, only.what) == (Severity.WARNING, "unfinished operation")
     (file,) = (tried.root / "__recovery").iterdir()
     file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 9}))

@@ -41,27 +41,27 @@ def both(tmp_path: Path) -> DirectoryNamespace:
 @pytest.fixture
 def managed(tmp_path: Path) -> DirectoryNamespace:
     opened = tiltyard.connect(tmp_path / ROOT, dir_listing_enabled=False)
-    opened.manage_versions()
+    opened.versions.manage()
     create(opened, "people")
     return opened
 
 
 def test_drift(managed: DirectoryNamespace) -> None:
-    with managed._changing(managed._catalog.find(("people",))) as dataset:
+    with managed.services.access.change(managed.context.catalog.find(("people",))) as dataset:
         dataset.insert(PEOPLE)
     past(managed).optimize.compact_files()
     assert found(managed) == [("info", "drift", "people")]
     past(managed).insert(PEOPLE)
     assert found(managed) == [("error", "drift", "people")]
-    managed.repair_table(["people"], discard=True)
+    managed.health.repair_table(["people"], discard=True)
     assert found(managed) == []
 
 
 def test_settings_that_delete_behind_our_back(both: DirectoryNamespace) -> None:
     past(both).update_config({"lance.auto_cleanup.interval": "20"})
     assert found(both) == [("warning", "auto cleanup", "people")]
-    assert both.stop_auto_cleanup(["people"]) == ["lance.auto_cleanup.interval"]
-    assert both.stop_auto_cleanup(["people"]) == []
+    assert both.health.stop_auto_cleanup(["people"]) == ["lance.auto_cleanup.interval"]
+    assert both.health.stop_auto_cleanup(["people"]) == []
     assert found(both) == []
 
 
@@ -70,17 +70,17 @@ def test_commits_that_nobody_fenced(both: DirectoryNamespace, tmp_path: Path) ->
         past(both).insert(PEOPLE)
     versions = tmp_path / ROOT / "people.lance" / "_versions"
     stale = {each.name: each.read_bytes() for each in versions.glob("*.manifest")}
-    both._versions.delete(("people",), [(1, 2)])
+    both.services.versions.delete(("people",), [(1, 2)])
     for name, body in stale.items():
         (versions / name).write_bytes(body)
     assert found(both) == [("info", "stale versions", "people")]
-    assert both.scrub_versions(["people"]) == [1, 2]
+    assert both.versions.scrub(["people"]) == [1, 2]
     assert found(both) == []
 
 
 def test_a_branch_that_the_list_does_not_know(both: DirectoryNamespace) -> None:
-    table, dataset = both._catalog.find(("people",)), past(both)
-    both._branches.create(table, "dev", dataset, lambda: _branch(dataset, "dev"))
+    table, dataset = both.context.catalog.find(("people",)), past(both)
+    both.services.branches.create(table, "dev", dataset, lambda: _branch(dataset, "dev"))
     _branch(dataset, "stray")
     assert found(both) == [("warning", "orphaned branch", "people@stray")]
 
@@ -100,8 +100,8 @@ def test_many_versions_and_small_fragments(
         ("info", "many versions", "people"),
         ("info", "small fragments", "people"),
     ]
-    counted = both.inventory_table(["people"])
-    assert [each.message for each in both.doctor()] == [
+    counted = both.maintenance.inventory_table(["people"])
+    assert [each.message for each in both.health.doctor()] == [
         f"it has {counted.versions} versions",
         f"it has {counted.fragments} fragments of {counted.rows // counted.fragments} rows each",
     ]
@@ -116,7 +116,7 @@ def test_files_that_were_never_completed(both: DirectoryNamespace, tmp_path: Pat
     assert found(both) == []
     os.utime(stale, (time.time() - 8 * 86400,) * 2)
     assert found(both) == [("info", "stale staged files", ".tiltyard/staged")]
-    both.remove_orphans(both.find_orphans())
+    both.health.remove_orphans(both.health.find_orphans())
     assert found(both) == []
 
 
@@ -136,7 +136,7 @@ def test_a_table_registered_elsewhere_is_healthy(rows: DirectoryNamespace, tmp_p
 def test_markers_of_tables_without_a_directory_are_fine(both: DirectoryNamespace) -> None:
     drop(both, "people")
     both.purge_table(["people"])
-    present = marker.read(both._store, "people")
+    present = marker.read(both.context.store, "people")
     assert replace(present, tag=None).hides
     assert found(both) == []
 
@@ -151,11 +151,13 @@ def test_a_pin_that_a_crash_left(both: DirectoryNamespace, tmp_path: Path) -> No
     (pin,) = (tmp_path / ROOT / "__gc" / "people.lance" / "pins").iterdir()
     assert found(both) == []
     policy = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
-    assert "pin" in both.cleanup_table(["people"], policy).kept
+    assert "pin" in both.maintenance.cleanup_table(["people"], policy).kept
     os.utime(pin, (time.time() - 8 * 86400,) * 2)
-    (only,) = both.doctor()
+    (only,) = both.health.doctor()
     assert (only.what, only.where) == ("stale pin", f"__gc/people.lance/pins/{pin.name}")
     assert only.mend == "tiltyard orphans --apply"
-    assert [each.kind.value for each in both.remove_orphans(both.find_orphans())] == ["pin"]
+    assert [each.kind.value for each in both.health.remove_orphans(both.health.find_orphans())] == [
+        "pin"
+    ]
     assert found(both) == []
-    assert both.cleanup_table(["people"], policy).versions_kept == 1
+    assert both.maintenance.cleanup_table(["people"], policy).versions_kept == 1

@@ -42,20 +42,22 @@ def _storage(place: Bucket) -> dict[str, str]:
 
 def _stage(catalog: DirectoryNamespace, name: str) -> NewVersion:
     """A version that was committed, taken back, and staged again under another name."""
-    table = catalog._catalog.find((name,))
-    past = lance.dataset(catalog._lance.uri(table.location), storage_options=_options(catalog))
+    table = catalog.context.catalog.find((name,))
+    past = lance.dataset(
+        catalog.context.lance.uri(table.location), storage_options=_options(catalog)
+    )
     version = past.insert(MORE) or past.version
-    found = catalog._versions.describe((name,), version)
-    body = catalog._store.get(found.key).body
+    found = catalog.services.versions.describe((name,), version)
+    body = catalog.context.store.get(found.key).body
     staged = f"{found.key}-00000000-0000-4000-8000-000000000000"
-    catalog._store.put(staged, body)
-    catalog._store.delete(found.key)
+    catalog.context.store.put(staged, body)
+    catalog.context.store.delete(found.key)
     assert transaction_of(body, staged)
     return NewVersion((name,), version, staged)
 
 
 def _options(catalog: DirectoryNamespace) -> dict[str, str]:
-    return dict(catalog._settings.storage)
+    return dict(catalog.context.settings.storage)
 
 
 @pytest.mark.parametrize("landed", [0, 1, 2])
@@ -64,41 +66,41 @@ def test_a_batch_that_was_cut_off_goes_forward(place: Bucket, landed: int) -> No
     for name in "ab":
         create(catalog, name)
     wanted = [_stage(catalog, name) for name in "ab"]
-    store = FaultyStore(catalog._store)
-    catalog._recovery.sidecars._store = store
-    catalog._versions._files._store = store
+    store = FaultyStore(catalog.context.store)
+    catalog.services.recovery.sidecars.context.store = store
+    catalog.services.versions._files._store = store
     if landed < 2:
         store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
     else:
         store.plan(Fault.CRASH_BEFORE, verb="delete", key="__recovery/*")
     with pytest.raises(Crash):
-        catalog._batches.create_all(wanted)
-    (only,) = connect(place, manifest_enabled=False).recover(older_than=0)
+        catalog.services.batches.create_all(wanted)
+    (only,) = connect(place, manifest_enabled=False).health.recover(older_than=0)
     assert (only.kind, only.outcome) == (Operation.BATCH.value, Resolution.FORWARD)
     visitor = connect(place, manifest_enabled=False)
     assert [visitor.open_table([name]).count_rows() for name in "ab"] == [4, 4]
-    assert visitor.recover(older_than=0) == []
-    assert visitor.doctor() == []
+    assert visitor.health.recover(older_than=0) == []
+    assert visitor.health.doctor() == []
 
 
 def test_drift_is_taken_in_or_discarded(place: Bucket) -> None:
     catalog = connect(place, dir_listing_enabled=False)
-    catalog.manage_versions()
+    catalog.versions.manage()
     create(catalog, "people")
-    table = catalog._catalog.find(("people",))
-    with catalog._changing(table) as dataset:
+    table = catalog.context.catalog.find(("people",))
+    with catalog.services.access.change(table) as dataset:
         dataset.insert(MORE)
 
     def past() -> lance.LanceDataset:
-        return Lance(catalog._settings).open(table.location)
+        return Lance(catalog.context.settings).open(table.location)
 
     past().optimize.compact_files()
-    assert catalog.repair_table(["people"]).action is Mending.ADOPTED
+    assert catalog.health.repair_table(["people"]).action is Mending.ADOPTED
     past().insert(MORE)
-    assert [each.what for each in catalog.doctor()] == ["drift"]
-    assert catalog.repair_table(["people"], discard=True).action is Mending.DISCARDED
+    assert [each.what for each in catalog.health.doctor()] == ["drift"]
+    assert catalog.health.repair_table(["people"], discard=True).action is Mending.DISCARDED
     assert catalog.open_table(["people"]).count_rows() == 4
-    assert catalog.doctor() == []
+    assert catalog.health.doctor() == []
 
 
 def test_orphans_are_found_and_removed(place: Bucket) -> None:
@@ -106,11 +108,11 @@ def test_orphans_are_found_and_removed(place: Bucket) -> None:
     create(catalog, "people")
     create(catalog, "dropped")
     drop(catalog, "dropped")
-    catalog._store.put("people.lance/data/stray.lance", b"x")
-    (only,) = catalog.find_orphans(older_than=0)
+    catalog.context.store.put("people.lance/data/stray.lance", b"x")
+    (only,) = catalog.health.find_orphans(older_than=0)
     assert (only.path, only.kind) == ("people.lance/data/stray.lance", Kind.FILE)
-    catalog.remove_orphans([only], older_than=0, even_if_young=True)
-    assert list(catalog.find_orphans(older_than=0)) == []
+    catalog.health.remove_orphans([only], older_than=0, even_if_young=True)
+    assert list(catalog.health.find_orphans(older_than=0)) == []
     assert catalog.open_table(["people"]).to_table() == PEOPLE
 
 
@@ -121,5 +123,5 @@ def test_the_doctor_asks_for_a_handful_of_requests_a_table(place: Bucket) -> Non
     watched, store = open_over(
         FaultyStore, root=place.root, dir_listing_enabled=False, **_storage(place)
     )
-    assert watched.doctor() == []
+    assert watched.health.doctor() == []
     assert store.count() <= 10 * 5 + 20

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tiltyard
 from tests.behaviours.calls import create, drop
+from tests.kit.catalogs import to_change
 from tests.maintenance.catalogs import (
     COMPATIBLE,
     DIRECTORY,
@@ -28,7 +29,6 @@ from tests.maintenance.catalogs import (
     files,
     ids,
     rows,
-    to_change,
     to_version,
 )
 from tiltyard import DirectoryNamespace
@@ -110,7 +110,7 @@ class Story:
         self.root, self.clock, self.policy = root, clock, policy
         self.catalog: DirectoryNamespace = tiltyard.connect(root, **kind.properties)
         if kind.managed:
-            self.catalog.manage_versions()
+            self.catalog.versions.manage()
         self.model = Model()
         self._fresh = 1000
         create(self.catalog, "t", data=rows(*range(10)))
@@ -130,7 +130,7 @@ class Story:
             case "index":
                 dataset.create_scalar_index("id", "BTREE", replace=True)
             case "optimize":
-                self.catalog.optimize_table(["t"])
+                self.catalog.maintenance.optimize_table(["t"])
             case "tag":
                 name = f"tag{number}"
                 if name not in model.tags:
@@ -155,7 +155,7 @@ class Story:
             case "drop":
                 drop(self.catalog, "t")
                 self.catalog.hold_table(["t"])
-                assert self.catalog.cleanup_all_tables(self.policy) == []
+                assert self.catalog.maintenance.cleanup_all_tables(self.policy) == []
                 self.catalog.release_table(["t"])
                 self.catalog.undrop_table(["t"])
             case "cleanup":
@@ -164,8 +164,8 @@ class Story:
 
     def _clean_up(self) -> None:
         gone = self.model.clean_up(self.policy, self.clock.now_ms(), 3_600_000)
-        planned = self.catalog.cleanup_table(["t"], self.policy, dry_run=True)
-        row = self.catalog.cleanup_table(["t"], self.policy)
+        planned = self.catalog.maintenance.cleanup_table(["t"], self.policy, dry_run=True)
+        row = self.catalog.maintenance.cleanup_table(["t"], self.policy)
         assert row == planned
         assert row.versions_removed == gone
         assert row.versions_kept == self.model.count
@@ -180,12 +180,12 @@ class Story:
                 assert ids(dataset) == expected, (branch, version)
                 assert dataset.count_rows("id = 3") == expected[3], "by the index, if there is one"
                 needed |= _files(dataset)
-        location = self.catalog._catalog.find(("t",)).location
+        location = self.catalog.context.catalog.find(("t",)).location
         present = {each for each in files(self.root / location) if "data/" in each}
         assert {each.rpartition("/")[2] for each in present} <= needed
 
     def _every(self, branch: str | None) -> Sequence[VersionFile]:
-        room = self.catalog._versions
+        room = self.catalog.services.versions
         return room.every(("t",)) if branch is None else room.visible(("t",), branch)
 
     def _open(self, branch: str | None, version: int | None = None) -> lance.LanceDataset:

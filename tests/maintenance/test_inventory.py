@@ -10,7 +10,8 @@ import pytest
 
 import tiltyard
 from tests.behaviours.calls import create, declare, drop
-from tests.maintenance.catalogs import rows, scattered, to_change
+from tests.kit.catalogs import to_change
+from tests.maintenance.catalogs import rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.inventory import State
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -19,7 +20,7 @@ LONG_AGO = time.time() - 30 * 86400
 
 
 def _home(catalog: DirectoryNamespace, name: str) -> Path:
-    return Path(catalog._root) / catalog._catalog.find((name,)).location
+    return Path(catalog.context.settings.root) / catalog.context.catalog.find((name,)).location
 
 
 def _size(folder: Path) -> int:
@@ -36,7 +37,7 @@ def test_every_byte_of_a_table_is_counted_once(catalog: DirectoryNamespace) -> N
     os.utime(home / "data" / "stray.lance", (LONG_AGO, LONG_AGO))
     (home / "data" / "young.lance").write_bytes(b"more bytes")
 
-    found = catalog.inventory_table(["t"])
+    found = catalog.maintenance.inventory_table(["t"])
 
     assert (found.state, found.rows, found.deleted_rows, found.fragments) == (State.LIVE, 40, 1, 5)
     assert (found.orphan_bytes, found.orphans) == (5, 1)
@@ -52,12 +53,12 @@ def test_every_byte_of_a_table_is_counted_once(catalog: DirectoryNamespace) -> N
 
 def test_what_only_old_versions_need_is_gone_after_a_clean_up(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "t", fragments=4)
-    before = catalog.inventory_table(["t"])
-    catalog.optimize_table(["t"])
-    merged = catalog.inventory_table(["t"])
+    before = catalog.maintenance.inventory_table(["t"])
+    catalog.maintenance.optimize_table(["t"])
+    merged = catalog.maintenance.inventory_table(["t"])
     policy = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
-    removed = catalog.cleanup_table(["t"], policy).bytes_removed
-    after = catalog.inventory_table(["t"])
+    removed = catalog.maintenance.cleanup_table(["t"], policy).bytes_removed
+    after = catalog.maintenance.inventory_table(["t"])
 
     assert merged.small_file_score == 0
     assert merged.old_version_bytes > before.old_version_bytes
@@ -81,8 +82,8 @@ def test_a_declared_table_a_dropped_one_and_one_that_is_broken(
     for each in (_home(directory, "broken") / "_versions").glob("*.manifest"):
         each.write_bytes(b"?")
 
-    broken, declared = directory.inventory_all_tables()
-    (dropped,) = [directory.inventory_trashed(each) for each in directory.list_trash()]
+    broken, declared = directory.maintenance.inventory_all_tables()
+    (dropped,) = [directory.maintenance.inventory_dropped(each) for each in directory.list_trash()]
 
     assert (declared.state, declared.rows, declared.error) == (State.DECLARED, 0, None)
     assert (broken.table, broken.state) == ("broken", State.UNKNOWN)
@@ -94,7 +95,7 @@ def test_a_declared_table_a_dropped_one_and_one_that_is_broken(
 def test_versions_are_rows_of_their_own(directory: DirectoryNamespace) -> None:
     scattered(directory, "t", fragments=3)
 
-    found = directory.inventory_versions(["t"])
+    found = directory.maintenance.inventory_versions(["t"])
 
     assert [(each.version, each.rows, each.files) for each in found] == [
         (1, 10, 1),

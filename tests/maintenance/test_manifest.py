@@ -38,12 +38,12 @@ def lake(tmp_path: Path) -> DirectoryNamespace:
 
 
 def versions(catalog: DirectoryNamespace) -> list[int]:
-    return [each.version for each in version_files.every(catalog._store, "__manifest")]
+    return [each.version for each in version_files.every(catalog.context.store, "__manifest")]
 
 
 def grow_old(catalog: DirectoryNamespace, root: Path, days: float, *, but: int = 0) -> None:
     """All versions are so many days old, but the last few."""
-    every = version_files.every(catalog._store, "__manifest")
+    every = version_files.every(catalog.context.store, "__manifest")
     then = time.time() - days * DAY
     for each in every[: len(every) - but]:
         os.utime(root / each.key, (then, then))
@@ -61,11 +61,11 @@ def scatter(root: Path) -> None:
 def test_fragments_are_folded(lake: DirectoryNamespace, tmp_path: Path) -> None:
     scatter(tmp_path / "lake")
     before = tables(lake)
-    done = lake.optimize_catalog()
+    done = lake.maintenance.optimize_catalog()
     assert done.committed
     assert done.fragments_before > done.fragments_after == 1
     assert tables(lake) == before == tables(tiltyard.connect(tmp_path / "lake"))
-    again = lake.optimize_catalog()
+    again = lake.maintenance.optimize_catalog()
     assert not again.committed
     assert again.version == done.version
 
@@ -74,7 +74,7 @@ def test_old_versions_and_their_files_go(lake: DirectoryNamespace, tmp_path: Pat
     before = tables(lake)
     every = versions(lake)
     grow_old(lake, tmp_path / "lake", 8, but=3)
-    done = lake.optimize_catalog()
+    done = lake.maintenance.optimize_catalog()
     assert done.versions_removed == len(every) - 4
     assert done.files_removed > 0
     assert versions(lake)[:4] == every[-4:]
@@ -82,31 +82,31 @@ def test_old_versions_and_their_files_go(lake: DirectoryNamespace, tmp_path: Pat
     assert tables(lake) == tables(other) == before
     create(other, "more")
     assert "more" in tables(lake)
-    assert lake.optimize_catalog().versions_removed == 0
+    assert lake.maintenance.optimize_catalog().versions_removed == 0
 
 
 def test_what_was_the_newest_until_lately_stays_however_old_it_is(
     lake: DirectoryNamespace, tmp_path: Path
 ) -> None:
     grow_old(lake, tmp_path / "lake", 100)
-    lake.optimize_catalog()
+    lake.maintenance.optimize_catalog()
     last = versions(lake)[-1]
     grow_old(lake, tmp_path / "lake", 100)
     lake.declare_table(api.DeclareTableRequest(id=["late"]))
-    lake.optimize_catalog()
+    lake.maintenance.optimize_catalog()
     assert versions(lake)[0] == last
 
 
 def test_a_day_is_the_least(lake: DirectoryNamespace) -> None:
     for age in ("1h", 0, "never"):
         with pytest.raises(InvalidInputError, match="a day"):
-            lake.optimize_catalog(min_age=age)
+            lake.maintenance.optimize_catalog(min_age=age)
 
 
 def test_a_catalog_without_a_manifest_has_nothing_to_do(tmp_path: Path) -> None:
     catalog = tiltyard.connect(tmp_path / "lake", manifest_enabled=False)
-    assert not catalog.optimize_catalog().committed
-    assert not tiltyard.connect(tmp_path / "lake").optimize_catalog().committed
+    assert not catalog.maintenance.optimize_catalog().committed
+    assert not tiltyard.connect(tmp_path / "lake").maintenance.optimize_catalog().committed
     assert files(tmp_path) == set()
 
 
@@ -125,7 +125,7 @@ def test_a_writer_that_slept_for_days_is_told(
             for number in range(6):
                 lake.declare_table(api.DeclareTableRequest(id=[f"later{number}"]))
             grow_old(lake, tmp_path / "lake", 8, but=2)
-            assert lake.optimize_catalog().versions_removed
+            assert lake.maintenance.optimize_catalog().versions_removed
             monkeypatch.setattr(manifest_table, "LONGEST_COMMIT_SECONDS", 0.0)
         return snapshot
 
@@ -148,15 +148,15 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
         shutil.rmtree(tmp_path / "lake")
         shutil.copytree(tmp_path / "template", tmp_path / "lake")
         catalog = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
-        store = FaultyStore(catalog._store, bulk=2)
-        catalog._ground.__dict__["store"] = store
+        store = FaultyStore(catalog.context.store, bulk=2)
+        catalog.services.maintenance.__dict__["store"] = store
         catalog.context.manifest.table.boundary._store = store
         if at is None:
-            catalog.optimize_catalog()
+            catalog.maintenance.optimize_catalog()
             return len(store.requests)
         store.plan(Fault.CRASH_BEFORE, after=at, times=1_000_000)
         with pytest.raises(Crash):
-            catalog.optimize_catalog()
+            catalog.maintenance.optimize_catalog()
         return 0
 
     requests = run(None)
@@ -164,11 +164,11 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
     for at in range(requests):
         run(at)
         after = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
-        after.optimize_catalog()
+        after.maintenance.optimize_catalog()
         assert tables(after) == before
         left = {each for each in files(tmp_path / "lake" / "__manifest") if "hint" not in each}
         assert len(left) == len(expected), f"dead at {at}"
-        assert after.optimize_catalog().versions_removed == 0
+        assert after.maintenance.optimize_catalog().versions_removed == 0
         assert not [each for each in files(tmp_path / "lake") if "/going/" in each]
 
 
@@ -202,7 +202,7 @@ def test_a_live_client_of_lance_goes_on(lake: DirectoryNamespace, tmp_path: Path
             for number in range(3):
                 lake.declare_table(api.DeclareTableRequest(id=[f"r{round}n{number}"]))
             drop(lake, f"t{round:02}")
-            lake.optimize_catalog()
+            lake.maintenance.optimize_catalog()
             assert seen() == tables(lake), f"round {round}"
         assert versions(lake)[0] > 1, "old versions went"
     finally:

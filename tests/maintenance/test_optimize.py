@@ -16,7 +16,8 @@ from lance import blob_array, blob_field
 
 import tiltyard
 from tests.behaviours.calls import create
-from tests.maintenance.catalogs import fragments, ids, rows, scattered, to_change
+from tests.kit.catalogs import to_change
+from tests.maintenance.catalogs import fragments, ids, rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
@@ -28,7 +29,7 @@ from tiltyard.maintenance.sidecars import Covered, Kind
 def test_small_fragments_become_one_with_the_same_rows(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people")
     before = ids(catalog.open_table(["people"]))
-    row = catalog.optimize_table(["people"])
+    row = catalog.maintenance.optimize_table(["people"])
     assert (row.table, row.committed, row.error, row.skipped) == ("people", True, None, None)
     assert (row.fragments_removed, row.fragments_added) == (5, 1)
     assert (row.files_before, row.files_after) == (5, 1)
@@ -44,18 +45,18 @@ def test_a_table_on_which_another_operation_has_not_ended_is_left_alone(
 ) -> None:
     scattered(catalog, "people")
     scattered(catalog, "plants")
-    home = catalog._catalog.find(("people",))
+    home = catalog.context.catalog.find(("people",))
     version = catalog.open_table(["people"]).version
     covered = Covered(home.id, home.location, version, version, "a transaction")
-    sidecar = catalog._recovery.sidecars.arm(Kind.COMPACTION, [covered])
-    refused, done = catalog.optimize_all_tables()
+    sidecar = catalog.services.recovery.sidecars.arm(Kind.COMPACTION, [covered])
+    refused, done = catalog.maintenance.optimize_all_tables()
     assert "has not ended" in (refused.error or "")
     assert (done.table, done.committed) == ("plants", True)
     policy = CleanupPolicy(keep_versions=3)
-    assert "has not ended" in (catalog.cleanup_all_tables(policy)[0].error or "")
+    assert "has not ended" in (catalog.maintenance.cleanup_all_tables(policy)[0].error or "")
     assert fragments(catalog, "people") == 5
-    catalog._recovery.sidecars.done(sidecar)
-    assert catalog.optimize_table(["people"]).committed
+    catalog.services.recovery.sidecars.done(sidecar)
+    assert catalog.maintenance.optimize_table(["people"]).committed
 
 
 def test_other_clients_see_it_at_once(
@@ -64,7 +65,7 @@ def test_other_clients_see_it_at_once(
     scattered(catalog, "people")
     other = reopen()
     assert len(other.open_table(["people"]).get_fragments()) == 5
-    version = catalog.optimize_table(["people"]).version
+    version = catalog.maintenance.optimize_table(["people"]).version
     assert other.open_table(["people"]).version == version
     listed = other.list_table_versions(api.ListTableVersionsRequest(id=["people"])).versions
     assert listed[-1].version == version
@@ -73,8 +74,8 @@ def test_other_clients_see_it_at_once(
 def test_without_anything_to_do_nothing_is_committed(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people")
     to_change(catalog, "people").create_scalar_index("id", "BTREE")
-    first = catalog.optimize_table(["people"])
-    again = catalog.optimize_table(["people"])
+    first = catalog.maintenance.optimize_table(["people"])
+    again = catalog.maintenance.optimize_table(["people"])
     assert first.committed
     assert not again.committed
     assert again.version == first.version
@@ -85,7 +86,7 @@ def test_without_anything_to_do_nothing_is_committed(catalog: DirectoryNamespace
 def test_deleted_rows_leave_the_files(catalog: DirectoryNamespace) -> None:
     create(catalog, "people", data=rows(*range(100)))
     to_change(catalog, "people").delete("id < 40")
-    row = catalog.optimize_table(["people"])
+    row = catalog.maintenance.optimize_table(["people"])
     (left,) = catalog.open_table(["people"]).get_fragments()
     assert (left.metadata.physical_rows, left.metadata.deletion_file) == (60, None)
     assert (row.files_before, row.files_after) == (2, 1)
@@ -94,9 +95,9 @@ def test_deleted_rows_leave_the_files(catalog: DirectoryNamespace) -> None:
 def test_how_many_deleted_rows_are_worth_it_can_be_said(catalog: DirectoryNamespace) -> None:
     create(catalog, "people", data=rows(*range(100)))
     to_change(catalog, "people").delete("id = 4")
-    assert not catalog.optimize_table(["people"]).committed
+    assert not catalog.maintenance.optimize_table(["people"]).committed
     options = OptimizeOptions(deleted_share=0.0)
-    assert catalog.optimize_table(["people"], options=options).committed
+    assert catalog.maintenance.optimize_table(["people"], options=options).committed
 
 
 def test_new_rows_come_into_the_indexes(catalog: DirectoryNamespace) -> None:
@@ -106,7 +107,7 @@ def test_new_rows_come_into_the_indexes(catalog: DirectoryNamespace) -> None:
     dataset.create_scalar_index("text", "INVERTED")
     dataset.insert(rows(70, 71))
     assert dataset.stats.index_stats("id_idx")["num_unindexed_rows"] == 2
-    assert catalog.optimize_table(["people"]).committed
+    assert catalog.maintenance.optimize_table(["people"]).committed
     after = catalog.open_table(["people"])
     for index in ("id_idx", "text_idx"):
         assert after.stats.index_stats(index)["num_unindexed_rows"] == 0
@@ -127,7 +128,7 @@ def test_vectors_are_found_after_it(tmp_path: Path) -> None:
     dataset.create_index("vector", "IVF_FLAT", num_partitions=4, metric="L2")
     dataset.insert(vectors(1000, 20))
     wanted = vectors(1000, 20)["vector"][7].as_py()
-    catalog.optimize_table(["points"])
+    catalog.maintenance.optimize_table(["points"])
     after = catalog.open_table(["points"])
     assert after.stats.index_stats("vector_idx")["num_unindexed_rows"] == 0
     near = after.to_table(nearest={"column": "vector", "q": wanted, "k": 1, "nprobes": 4})
@@ -155,7 +156,7 @@ def test_tables_with_blobs_are_compacted_too(tmp_path: Path, generation: str) ->
         dataset = lance.write_dataset(data, uri, mode=mode, data_storage_version="2.2")
     assert dataset is not None
     dataset.delete("id = 4")
-    row = catalog.optimize_table(["files"])
+    row = catalog.maintenance.optimize_table(["files"])
     assert (row.fragments_removed, row.fragments_added, row.skipped) == (4, 1, None)
     after = catalog.open_table(["files"])
     found = [each.readall() for each in after.take_blobs("blob", indices=list(range(11)))]
@@ -164,19 +165,19 @@ def test_tables_with_blobs_are_compacted_too(tmp_path: Path, generation: str) ->
 
 def test_a_table_that_was_only_declared_is_skipped(catalog: DirectoryNamespace) -> None:
     catalog.declare_table(api.DeclareTableRequest(id=["later"]))
-    row = catalog.optimize_table(["later"])
+    row = catalog.maintenance.optimize_table(["later"])
     assert (row.committed, row.skipped, row.version) == (False, "it has no version yet", None)
 
 
 def test_a_table_that_is_not_there_is_told(catalog: DirectoryNamespace) -> None:
     with pytest.raises(TableNotFoundError):
-        catalog.optimize_table(["nobody"])
+        catalog.maintenance.optimize_table(["nobody"])
 
 
 def test_settings_by_which_lance_deletes_versions_are_reported(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people")
     to_change(catalog, "people").update_config({"lance.auto_cleanup.interval": "1000"})
-    row = catalog.optimize_table(["people"])
+    row = catalog.maintenance.optimize_table(["people"])
     assert "lance.auto_cleanup.interval" in (row.warning or "")
 
 
@@ -212,11 +213,11 @@ def test_who_changes_the_same_rows_meanwhile_goes_first(
     _meanwhile(
         monkeypatch, lambda: to_change(catalog, "people").delete(f"id = {next(deleted)}"), times=2
     )
-    row = catalog.optimize_table(["people"])
+    row = catalog.maintenance.optimize_table(["people"])
     assert row.committed
     after = catalog.open_table(["people"])
     assert sorted(ids(after)) == list(range(2, 50))
-    location = catalog._catalog.find(("people",)).location
+    location = catalog.context.catalog.find(("people",)).location
     data = {each.name for each in (tmp_path / "lake" / location / "data").iterdir()}
     assert len(data) == 5 + 1, "what was written in vain is gone"
 
@@ -226,7 +227,7 @@ def test_new_rows_do_not_disturb_it(
 ) -> None:
     scattered(catalog, "people")
     _meanwhile(monkeypatch, lambda: to_change(catalog, "people").insert(rows(90)), times=1)
-    row = catalog.optimize_table(["people"])
+    row = catalog.maintenance.optimize_table(["people"])
     assert (row.fragments_removed, row.fragments_added) == (5, 1)
     assert sorted(ids(catalog.open_table(["people"]))) == [*range(50), 90]
 
@@ -241,7 +242,7 @@ def test_a_table_that_is_never_left_alone_is_given_up(
     )
     monkeypatch.setattr("tiltyard.store.retry.Retry.pause", lambda self, attempt: None)
     with pytest.raises(ConcurrentModificationError, match="in a row"):
-        catalog.optimize_table(["people"])
+        catalog.maintenance.optimize_table(["people"])
 
 
 def test_units_of_one_process_take_turns(catalog: DirectoryNamespace) -> None:
@@ -249,7 +250,7 @@ def test_units_of_one_process_take_turns(catalog: DirectoryNamespace) -> None:
     rows = [None] * 4
 
     def work(at: int) -> None:
-        rows[at] = catalog.optimize_table(["people"])
+        rows[at] = catalog.maintenance.optimize_table(["people"])
 
     threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
     for each in threads:
@@ -266,14 +267,14 @@ def test_all_tables_have_a_row_in_their_order(catalog: DirectoryNamespace) -> No
     for name in ("c", "a", "b"):
         scattered(catalog, name, 3)
     seen: list[tuple[str, int, int]] = []
-    found = catalog.optimize_all_tables(
+    found = catalog.maintenance.optimize_all_tables(
         progress=lambda row, done, total: seen.append((row.table, done, total))
     )
     assert [each.table for each in found] == ["a", "b", "c"]
     assert all(each.committed for each in found)
     assert {each[0] for each in seen} == {"a", "b", "c"}
     assert [each[1:] for each in seen] == [(1, 3), (2, 3), (3, 3)]
-    assert not any(each.committed for each in catalog.optimize_all_tables())
+    assert not any(each.committed for each in catalog.maintenance.optimize_all_tables())
 
 
 def test_a_namespace_means_what_is_in_it(tmp_path: Path) -> None:
@@ -281,9 +282,12 @@ def test_a_namespace_means_what_is_in_it(tmp_path: Path) -> None:
     for namespace in (["prod"], ["prod", "eu"], ["production"]):
         catalog.create_namespace(api.CreateNamespaceRequest(id=namespace))
         create(catalog, *namespace, "t")
-    assert [each.table for each in catalog.optimize_all_tables(["prod"])] == ["prod.eu.t", "prod.t"]
+    assert [each.table for each in catalog.maintenance.optimize_all_tables(["prod"])] == [
+        "prod.eu.t",
+        "prod.t",
+    ]
     with pytest.raises(tiltyard.TiltyardError, match="nowhere"):
-        catalog.optimize_all_tables(["nowhere"])
+        catalog.maintenance.optimize_all_tables(["nowhere"])
 
 
 def test_one_broken_table_among_fifty_is_one_row_with_an_error(tmp_path: Path) -> None:
@@ -292,7 +296,7 @@ def test_one_broken_table_among_fifty_is_one_row_with_an_error(tmp_path: Path) -
         scattered(catalog, f"t{number:02}", 2)
     broken = min((tmp_path / "lake" / "t07.lance" / "data").iterdir())
     broken.write_bytes(b"rubbish")
-    found = catalog.optimize_all_tables()
+    found = catalog.maintenance.optimize_all_tables()
     assert [each.table for each in found if each.error] == ["t07"]
     assert sum(each.committed for each in found) == 49
     assert pickle.loads(pickle.dumps(found)) == found
@@ -319,9 +323,9 @@ def test_how_many_at_a_time_can_be_said(
 
     monkeypatch.setattr(Lance, "open_through", watched)
     monkeypatch.setenv("TILTYARD_MAINTENANCE_CONCURRENCY", "1")
-    assert len(catalog.optimize_all_tables()) == 6
+    assert len(catalog.maintenance.optimize_all_tables()) == 6
     assert most == 1
     for text in ("0", "many", "-1", "1000"):
         monkeypatch.setenv("TILTYARD_MAINTENANCE_CONCURRENCY", text)
         with pytest.raises(InvalidInputError, match="TILTYARD_MAINTENANCE_CONCURRENCY"):
-            catalog.optimize_all_tables()
+            catalog.maintenance.optimize_all_tables()

@@ -13,6 +13,7 @@ import pytest
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, declare, deregister, drop, make_namespace
+from tests.kit.catalogs import to_change
 from tests.kit.stores import Fault
 from tests.maintenance.batch import Lake, stage
 from tiltyard import DirectoryNamespace
@@ -37,7 +38,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespac
     """A table with everything: deleted rows, an index rewritten, a tag, a branch with rows."""
     opened = tiltyard.connect(tmp_path / "lake", **MODES[request.param])
     if request.param == "managed":
-        opened.manage_versions()
+        opened.versions.manage()
     create(opened, "people")
     for _ in range(3):
         _write(opened, lambda it: it.insert(MORE))
@@ -53,12 +54,12 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespac
 
 
 def _write(catalog: DirectoryNamespace, change: Callable[[lance.LanceDataset], object]) -> None:
-    with catalog._changing(catalog._catalog.find(("people",))) as dataset:
+    with catalog.services.access.change(catalog.context.catalog.find(("people",))) as dataset:
         change(dataset)
 
 
 def _home(catalog: DirectoryNamespace) -> Path:
-    return Path(catalog._root) / catalog._catalog.find(("people",)).location
+    return Path(catalog.context.settings.root) / catalog.context.catalog.find(("people",)).location
 
 
 def age(*paths: Path) -> None:
@@ -69,13 +70,13 @@ def age(*paths: Path) -> None:
 
 
 def found(catalog: DirectoryNamespace, **how: object) -> dict[str, Kind]:
-    every = list(catalog.find_orphans(**how))  # type: ignore[arg-type]
+    every = list(catalog.health.find_orphans(**how))  # type: ignore[arg-type]
     assert len({each.path for each in every}) == len(every)
     return {each.path: each.kind for each in every}
 
 
 def files(catalog: DirectoryNamespace) -> set[str]:
-    root = Path(catalog._root)
+    root = Path(catalog.context.settings.root)
     every = {str(each.relative_to(root)) for each in root.rglob("*") if each.is_file()}
     return {each for each in every if not each.startswith(".tiltyard/")}
 
@@ -104,7 +105,7 @@ def plant(catalog: DirectoryNamespace) -> dict[str, Kind]:
 
 
 def test_a_table_that_all_refer_to_has_none(catalog: DirectoryNamespace) -> None:
-    age(Path(catalog._root))
+    age(Path(catalog.context.settings.root))
     assert found(catalog) == {}
     assert found(catalog, older_than=0) == {}
 
@@ -113,21 +114,21 @@ def test_what_was_planted_is_found_and_nothing_else(catalog: DirectoryNamespace)
     planted = plant(catalog)
     assert found(catalog) == planted
     assert found(catalog, ids=[["people"]]) == planted
-    assert all(each.bytes == 5 for each in catalog.find_orphans())
+    assert all(each.bytes == 5 for each in catalog.health.find_orphans())
 
 
 def test_removing_takes_exactly_that(catalog: DirectoryNamespace) -> None:
     before = files(catalog)
     planted = plant(catalog)
     kept = files(catalog) - set(planted)
-    removed = catalog.remove_orphans(catalog.find_orphans())
+    removed = catalog.health.remove_orphans(catalog.health.find_orphans())
     assert {each.path for each in removed} == set(planted)
     assert files(catalog) == kept
     assert before <= kept
     assert found(catalog) == {}
     dataset = catalog.open_table(["people"])
     assert dataset.count_rows() == 5
-    for each in catalog._versions.visible(("people",)):
+    for each in catalog.services.versions.visible(("people",)):
         assert catalog.open_table(["people"], version=each.version).to_table().num_rows
     assert lance.dataset(str(_home(catalog) / "tree/dev/one")).to_table().num_rows
 
@@ -145,9 +146,11 @@ def test_what_is_young_is_no_orphan_unless_asked_for(catalog: DirectoryNamespace
     assert found(catalog) == {}
     assert list(found(catalog, older_than=0).values()) == [Kind.FILE]
     with pytest.raises(InvalidInputError, match="seven days"):
-        catalog.remove_orphans(catalog.find_orphans(older_than="1h"), older_than="1h")
+        catalog.health.remove_orphans(catalog.health.find_orphans(older_than="1h"), older_than="1h")
     assert stray.exists()
-    catalog.remove_orphans(catalog.find_orphans(older_than=0), older_than=0, even_if_young=True)
+    catalog.health.remove_orphans(
+        catalog.health.find_orphans(older_than=0), older_than=0, even_if_young=True
+    )
     assert not stray.exists()
 
 
@@ -155,16 +158,15 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(
     catalog: DirectoryNamespace,
 ) -> None:
     home = _home(catalog)
-    table = catalog._catalog.find(("people",))
-    onto = catalog._open_to_change(table)
+    onto = to_change(catalog, "people")
     fragments = lance.fragment.write_fragments(MORE, onto)
     planted = plant(catalog)
-    scan = list(catalog.find_orphans())
+    scan = list(catalog.health.find_orphans())
     new = {f"{home.name}/data/{each.path}" for fragment in fragments for each in fragment.files}
     assert {each.path for each in scan} == set(planted) | new
     operation = lance.LanceOperation.Append(fragments)
     lance.LanceDataset.commit(onto, lance.Transaction(onto.version, operation))
-    removed = catalog.remove_orphans(scan)
+    removed = catalog.health.remove_orphans(scan)
     assert {each.path for each in removed} == set(planted)
     assert catalog.open_table(["people"]).to_table().num_rows == 6
 
@@ -172,9 +174,9 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(
 def test_what_pylance_tells_of_all_versions_is_what_each_has(
     catalog: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = catalog.orphan_units._needed(catalog._catalog.find(("people",)), 0)
+    told = catalog.services.orphans._needed(catalog.context.catalog.find(("people",)), 0)
     monkeypatch.setattr(needed, "_of_versions", _raise)
-    each = catalog.orphan_units._needed(catalog._catalog.find(("people",)), 0)
+    each = catalog.services.orphans._needed(catalog.context.catalog.find(("people",)), 0)
     assert told == each
     assert len(told.files) > 5
     assert len(told.uuids) > 5
@@ -185,13 +187,13 @@ def _raise(*_: object) -> Iterator[object]:
 
 
 def test_files_of_a_write_that_is_under_way_are_no_orphans(catalog: DirectoryNamespace) -> None:
-    pending = catalog.begin_write(["people"], "append")
+    pending = catalog.writes.begin(["people"], "append")
     stray = _home(catalog) / "data" / "noted.lance"
     stray.write_bytes(b"noted")
     age(stray)
-    catalog.note_file(pending, "noted.lance")
+    catalog.writes.note_file(pending, "noted.lance")
     assert found(catalog) == {}
-    age(Path(catalog._root) / "__writes")
+    age(Path(catalog.context.settings.root) / "__writes")
     home = _home(catalog).name
     assert found(catalog) == {
         f"{home}/data/noted.lance": Kind.FILE,
@@ -200,19 +202,19 @@ def test_files_of_a_write_that_is_under_way_are_no_orphans(catalog: DirectoryNam
 
 
 def test_a_write_that_was_given_up_leaves_a_note_that_goes(catalog: DirectoryNamespace) -> None:
-    pending = catalog.begin_write(["people"], "append")
-    catalog.sweep_write(pending, [], close=True)
+    pending = catalog.writes.begin(["people"], "append")
+    catalog.writes.sweep(pending, [], close=True)
     assert found(catalog) == {}
-    age(Path(catalog._root) / "__writes")
+    age(Path(catalog.context.settings.root) / "__writes")
     assert list(found(catalog).values()) == [Kind.NOTE]
-    catalog.remove_orphans(catalog.find_orphans())
-    assert not (Path(catalog._root) / "__writes").exists()
+    catalog.health.remove_orphans(catalog.health.find_orphans())
+    assert not (Path(catalog.context.settings.root) / "__writes").exists()
 
 
 def test_what_a_staged_manifest_needs_stays_while_it_is_young_or_covered(
     catalog: DirectoryNamespace,
 ) -> None:
-    root, home = Path(catalog._root), _home(catalog)
+    root, home = Path(catalog.context.settings.root), _home(catalog)
     before = files(catalog)
     staged = stage(root, home.name, "people")
     new = files(catalog) - before
@@ -223,20 +225,20 @@ def test_what_a_staged_manifest_needs_stays_while_it_is_young_or_covered(
     age(home)
     assert set(found(catalog)) == new
     covered = Covered(("people",), home.name, 7, 7, "uuid", staged.staged)
-    sidecar = catalog._recovery.sidecars.arm(Operation.BATCH, [covered])
+    sidecar = catalog.services.recovery.sidecars.arm(Operation.BATCH, [covered])
     assert found(catalog) == {}
-    catalog._recovery.sidecars.done(sidecar)
+    catalog.services.recovery.sidecars.done(sidecar)
 
 
 def test_a_version_that_is_committed_and_not_copied_is_no_orphan(tmp_path: Path) -> None:
     opened = tiltyard.connect(tmp_path / "lake", dir_listing_enabled=False)
-    opened.manage_versions()
+    opened.versions.manage()
     create(opened, "people")
     home = _home(opened)
-    staged = stage(Path(opened._root), home.name, "people")
+    staged = stage(Path(opened.context.settings.root), home.name, "people")
     faulty, store = Lake(tmp_path / "lake", {"dir_listing_enabled": False}, []).open_faulty()
     store.plan(Fault.UNAVAILABLE, verb="move", key="*.manifest", times=2)
-    faulty._versions.create(staged)
+    faulty.services.versions.create(staged)
     age(home)
     assert (tmp_path / "lake" / staged.staged).exists()
     assert found(opened) == {}
@@ -250,10 +252,14 @@ def test_if_a_version_can_not_be_read_nothing_is_an_orphan(catalog: DirectoryNam
     with pytest.raises(InvalidTableStateError, match="can't be read"):
         found(catalog, ids=[["people"]])
     create(catalog, "others")
-    stray = Path(catalog._root) / catalog._catalog.find(("others",)).location / "data/stray.lance"
+    stray = (
+        Path(catalog.context.settings.root)
+        / catalog.context.catalog.find(("others",)).location
+        / "data/stray.lance"
+    )
     stray.write_bytes(b"x")
     age(stray)
-    assert list(found(catalog)) == [str(stray.relative_to(catalog._root))]
+    assert list(found(catalog)) == [str(stray.relative_to(catalog.context.settings.root))]
 
 
 # -- directories
@@ -290,7 +296,7 @@ def test_directories_without_a_row_are_found_by_what_they_are(
         "0123abcd_shop$whole": Kind.TABLE,
         "plain.lance": Kind.TABLE,
     }
-    removed = rows.remove_orphans(rows.find_orphans())
+    removed = rows.health.remove_orphans(rows.health.find_orphans())
     assert sorted(each.path for each in removed) == ["0123abcd_shop$gone", "0123abcd_shop$half"]
     assert (root / "elsewhere" / "readme").exists()
     assert lance.dataset(str(root / "plain.lance")).count_rows() == len(PEOPLE)
@@ -307,15 +313,15 @@ def test_who_reads_no_rows_says_nothing_about_their_directories(
 def test_a_directory_that_gets_its_row_during_the_scan_survives(
     rows: DirectoryNamespace, tmp_path: Path
 ) -> None:
-    placed = rows._manifest.place(("shop", "new"), {})  # type: ignore[union-attr]
+    placed = rows.context.manifest.place(("shop", "new"), {})  # type: ignore[union-attr]
     folder = tmp_path / "lake" / placed.location / "data"
     folder.mkdir(parents=True)
     (folder / "x.lance").write_bytes(b"x")
     age(folder.parent)
-    scan = list(rows.find_orphans())
+    scan = list(rows.health.find_orphans())
     assert [each.kind for each in scan] == [Kind.DIRECTORY]
-    rows._manifest.publish(placed)  # type: ignore[union-attr]
-    assert rows.remove_orphans(scan) == []
+    rows.context.manifest.publish(placed)  # type: ignore[union-attr]
+    assert rows.health.remove_orphans(scan) == []
     assert (folder / "x.lance").exists()
 
 
@@ -323,19 +329,19 @@ def test_a_table_without_a_name_is_adopted_into_the_trash(rows: DirectoryNamespa
     location = deregister(rows, "shop", "users").location or ""
     directory = Path(location).name
     assert found(rows, older_than=0) == {directory: Kind.TABLE}
-    assert rows.adopt_orphan(directory) == ("shop", "users")
+    assert rows.health.adopt_orphan(directory) == ("shop", "users")
     assert found(rows, older_than=0) == {}
     rows.undrop_table(["shop", "users"])
     assert rows.open_table(["shop", "users"]).count_rows() == len(PEOPLE)
     with pytest.raises(InvalidTableStateError, match="belongs to"):
-        rows.adopt_orphan(directory)
+        rows.health.adopt_orphan(directory)
 
 
 def test_a_directory_that_is_a_name_is_adopted_by_its_marker(
     rows: DirectoryNamespace, tmp_path: Path
 ) -> None:
     lance.write_dataset(PEOPLE, str(tmp_path / "lake" / "plain.lance"))
-    assert rows.adopt_orphan("plain.lance") == ("plain",)
+    assert rows.health.adopt_orphan("plain.lance") == ("plain",)
     assert found(rows, older_than=0) == {}
     assert ("plain",) in [each.id for each in rows.list_trash()]
 
@@ -343,16 +349,16 @@ def test_a_directory_that_is_a_name_is_adopted_by_its_marker(
 def test_where_nothing_is_nothing_is_adopted(rows: DirectoryNamespace) -> None:
     for directory in ("nowhere", "../outside"):
         with pytest.raises(InvalidInputError):
-            rows.adopt_orphan(directory)
+            rows.health.adopt_orphan(directory)
 
 
 def test_what_is_left_of_purged_tables_goes(rows: DirectoryNamespace, tmp_path: Path) -> None:
     left = tmp_path / "lake" / "__gc" / "0123abcd_shop$gone"
     left.mkdir(parents=True)
     (left / "versions.boundary").write_bytes(b"3")
-    users = rows._catalog.find(("shop", "users")).location
-    rows._branches.create(
-        rows._catalog.find(("shop", "users")),
+    users = rows.context.catalog.find(("shop", "users")).location
+    rows.services.branches.create(
+        rows.context.catalog.find(("shop", "users")),
         "dev",
         rows.open_table(["shop", "users"]),
         lambda: None,
@@ -360,7 +366,7 @@ def test_what_is_left_of_purged_tables_goes(rows: DirectoryNamespace, tmp_path: 
     age(tmp_path / "lake")
     assert (tmp_path / "lake" / "__branches" / f"{users}.json").exists()
     assert list(found(rows).values()) == [Kind.BOUNDARY]
-    rows.remove_orphans(rows.find_orphans())
+    rows.health.remove_orphans(rows.health.find_orphans())
     assert not left.exists()
 
 

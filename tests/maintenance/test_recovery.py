@@ -39,7 +39,7 @@ WHOLE = ([BEFORE] * 3, [AFTER] * 3)
 
 
 def test_a_batch_is_published_and_leaves_nothing_behind(fresh: Lake) -> None:
-    created = fresh.open()._batches.create_all(fresh.wanted)
+    created = fresh.open().services.batches.create_all(fresh.wanted)
     assert [each.version for each in created] == [2, 2, 2]
     assert fresh.rows() == [AFTER] * 3
     assert recovered(fresh) == []
@@ -55,7 +55,7 @@ def test_after_a_crash_at_any_request_the_batch_is_there_or_it_is_not(another: T
             catalog, store = tried.open_faulty()
             store.plan(fault, after=number)
             try:
-                catalog._batches.create_all(tried.wanted)
+                catalog.services.batches.create_all(tried.wanted)
             except Crash:
                 pass
             else:
@@ -72,7 +72,7 @@ def test_an_acknowledged_batch_is_there_whatever_happens_to_its_sidecar(fresh: L
     catalog, store = fresh.open_faulty()
     store.plan(Fault.CRASH_BEFORE, verb="delete", key="__recovery/*")
     with pytest.raises(Crash):
-        catalog._batches.create_all(fresh.wanted)
+        catalog.services.batches.create_all(fresh.wanted)
     lance.write_dataset(OTHER, fresh.uri("a"), mode="append")
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.FORWARD
@@ -142,7 +142,7 @@ def test_a_refused_version_takes_back_those_before_it(fresh: Lake) -> None:
         hook=lambda: lance.write_dataset(OTHER, uri, mode="append"),
     )
     with pytest.raises(ConcurrentModificationError, match="no table of the batch"):
-        catalog._batches.create_all(fresh.wanted)
+        catalog.services.batches.create_all(fresh.wanted)
     assert fresh.rows() == [BEFORE, BEFORE + 1, BEFORE]
     assert recovered(fresh) == []
     is_usable(fresh)
@@ -168,7 +168,7 @@ def _die_in_recovery(another: Tries, landed: int, step: int) -> None:
             catalog, store = tried.open_faulty()
             plan = store.plan(fault, after=number)
             with suppress(Crash):  # in Lance's hands it is an error like another
-                catalog.recover(older_than=0)
+                catalog.health.recover(older_than=0)
             if not plan.hits:
                 break
             recovered(tried)
@@ -187,7 +187,7 @@ def test_two_sweeps_at_once_come_to_the_same_end(another: Tries) -> None:
                 (tried.root / tried.wanted[2].staged).unlink()
             sweepers = [tried.open() for _ in range(2)]
             with ThreadPoolExecutor(2) as pool:
-                for each in pool.map(lambda one: one.recover(older_than=0), sweepers):
+                for each in pool.map(lambda one: one.health.recover(older_than=0), sweepers):
                     assert all(one.outcome.is_final for one in each)
             assert tried.rows() == ([BEFORE] * 3 if back else [AFTER] * 3)
             recovered(tried)
@@ -200,10 +200,10 @@ def test_a_slow_owner_and_a_sweep_come_to_the_same_end(another: Tries) -> None:
     for number in range(200):
         tried = another()
         catalog, store = tried.open_faulty()
-        sweep = partial(tried.open().recover, older_than=0)
+        sweep = partial(tried.open().health.recover, older_than=0)
         plan = store.plan(Fault.STALL, after=number, hook=sweep)
         try:
-            catalog._batches.create_all(tried.wanted)
+            catalog.services.batches.create_all(tried.wanted)
             assert tried.rows() == [AFTER] * 3, f"acknowledged, swept at request {number}"
         except ConcurrentModificationError:
             assert tried.rows() in WHOLE, f"swept at request {number}"
@@ -222,10 +222,10 @@ def test_rows_and_files_go_together(tmp_path: Path) -> None:
     root = tmp_path / "template"
     files = tiltyard.connect(root)
     create(files, "a")
-    files.manage_versions()
+    files.versions.manage()
     for name in "bc":
         create(files, name)
-    found = {name: files._catalog.find((name,)) for name in TABLES}
+    found = {name: files.context.catalog.find((name,)) for name in TABLES}
     assert [each.managed for each in found.values()] == [False, True, True]
     mixed = Lake(root, {}, [stage(root, each.location, name) for name, each in found.items()])
     for number in range(300):
@@ -233,7 +233,7 @@ def test_rows_and_files_go_together(tmp_path: Path) -> None:
         catalog, store = tried.open_faulty()
         store.plan(Fault.CRASH_AFTER, after=number)
         try:
-            catalog._batches.create_all(tried.wanted)
+            catalog.services.batches.create_all(tried.wanted)
         except Crash:
             pass
         else:
@@ -247,7 +247,7 @@ def test_rows_and_files_go_together(tmp_path: Path) -> None:
 def test_rows_alone_need_no_sidecar(tmp_path: Path) -> None:
     tried = lake(tmp_path / "lake", manage=True, dir_listing_enabled=False)
     catalog, store = tried.open_faulty()
-    catalog._batches.create_all(tried.wanted)
+    catalog.services.batches.create_all(tried.wanted)
     assert store.count("*", "__recovery*") == 0
     assert tried.rows() == [AFTER] * 3
 
@@ -259,7 +259,7 @@ def _publish_and_die(tried: Lake, requests: int) -> None:
     catalog, store = tried.open_faulty()
     store.plan(Fault.STALL, after=requests, hook=lambda: os.kill(os.getpid(), signal.SIGKILL))
     with suppress(TiltyardError):
-        catalog._batches.create_all(tried.wanted)
+        catalog.services.batches.create_all(tried.wanted)
 
 
 @pytest.mark.parametrize("requests", [8, 16, 24, 30])

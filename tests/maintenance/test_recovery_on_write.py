@@ -24,14 +24,18 @@ from tiltyard.maintenance.sidecars import Kind, State
 from tiltyard.tables import fragments
 
 
+def _insert(catalog: DirectoryNamespace, name: str) -> None:
+    with catalog.services.access.change(catalog.services.access.find([name])) as dataset:
+        dataset.insert(NEW)
+
+
 def test_the_first_write_of_a_client_ends_what_is_old(
     fresh: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(fresh, 1)
     monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
     catalog = fresh.open()
-    with catalog._changing(catalog._catalog.find(("b",))) as dataset:
-        dataset.insert(NEW)
+    _insert(catalog, "b")
     assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
     assert recovered(fresh) == []
 
@@ -40,14 +44,14 @@ def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
     cut_off(fresh, 1)
     catalog = fresh.open()
     with pytest.raises(ConcurrentModificationError, match="has not ended") as refused:
-        catalog._open_to_change(catalog._catalog.find(("b",)))
+        _insert(catalog, "b")
     assert refused.value.retryable
     with pytest.raises(ConcurrentModificationError):
-        catalog._recovery.require_uncovered([("b",)])
-    (mine,) = catalog._recovery.sidecars.keys()
-    catalog._recovery.require_uncovered([("b",)], but=mine)
-    fresh.open().recover(older_than=0)
-    catalog._open_to_change(catalog._catalog.find(("b",)))
+        catalog.services.recovery.require_uncovered([("b",)])
+    (mine,) = catalog.services.recovery.sidecars.keys()
+    catalog.services.recovery.require_uncovered([("b",)], but=mine)
+    fresh.open().health.recover(older_than=0)
+    _insert(catalog, "b")
 
 
 def _create(catalog: DirectoryNamespace) -> None:
@@ -55,8 +59,8 @@ def _create(catalog: DirectoryNamespace) -> None:
 
 
 def _write_in_halves(catalog: DirectoryNamespace) -> None:
-    pending = catalog.begin_write(["b"], "append")
-    catalog.finish_write(pending, fragments.write(pending, NEW.to_reader()), NEW.schema)
+    pending = catalog.writes.begin(["b"], "append")
+    catalog.writes.finish(pending, fragments.write(pending, NEW.to_reader()), NEW.schema)
 
 
 @pytest.mark.parametrize("write", [_create, _write_in_halves])
@@ -68,7 +72,7 @@ def test_every_way_to_write_keeps_off_and_goes_on_after_it(
     with pytest.raises(ConcurrentModificationError, match="has not ended"):
         write(catalog)
     assert fresh.rows() == [AFTER, BEFORE, BEFORE]
-    fresh.open().recover(older_than=0)
+    fresh.open().health.recover(older_than=0)
     write(catalog)
     rows = fresh.rows()
     assert (rows[0], rows[2]) == (AFTER, AFTER)
@@ -76,20 +80,20 @@ def test_every_way_to_write_keeps_off_and_goes_on_after_it(
 
 
 def test_the_second_half_of_a_write_keeps_off_too(fresh: Lake) -> None:
-    pending = fresh.open().begin_write(["b"], "append")
+    pending = fresh.open().writes.begin(["b"], "append")
     written = fragments.write(pending, NEW.to_reader())
     cut_off(fresh, 1)
     catalog = fresh.open()
     with pytest.raises(ConcurrentModificationError, match="has not ended"):
-        catalog.finish_write(pending, written, NEW.schema)
-    fresh.open().recover(older_than=0)
-    catalog.finish_write(pending, written, NEW.schema)
+        catalog.writes.finish(pending, written, NEW.schema)
+    fresh.open().health.recover(older_than=0)
+    catalog.writes.finish(pending, written, NEW.schema)
     assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
 
 
 def test_versions_that_a_recovery_may_need_are_told(fresh: Lake) -> None:
-    recovery = fresh.open()._recovery
-    location = fresh.open()._catalog.find(("b",)).location
+    recovery = fresh.open().services.recovery
+    location = fresh.open().context.catalog.find(("b",)).location
     assert recovery.pinned(location) == set()
     cut_off(fresh, 1)
     assert recovery.pinned(location) == {1, 2}
@@ -111,14 +115,14 @@ def test_whoever_does_not_want_that_can_say_so(fresh: Lake) -> None:
     cut_off(fresh, 1)
     fresh.properties = {**fresh.properties, "recover_on_write": "false"}
     catalog = fresh.open()
-    catalog._open_to_change(catalog._catalog.find(("b",))).insert(NEW)
-    assert len(catalog._recovery.sidecars.keys()) == 1
+    _insert(catalog, "b")
+    assert len(catalog.services.recovery.sidecars.keys()) == 1
 
 
 def test_the_look_before_a_write_is_one_request_for_each_client(fresh: Lake) -> None:
     catalog, store = fresh.open_faulty()
     for number in range(3):
-        catalog._open_to_change(catalog._catalog.find(("a",)))
+        _insert(catalog, "a")
         create(catalog, f"new {number}")
         _write_in_halves(catalog)
     assert store.count("*", "__recovery*") == 1
@@ -153,7 +157,7 @@ def test_what_is_refused_leaves_no_sidecar(fresh: Lake) -> None:
         ([a, type(c)(("nobody",), 2, c.staged)], TiltyardError),
     ):
         with pytest.raises(error):
-            catalog._batches.create_all(wanted)
+            catalog.services.batches.create_all(wanted)
     assert store.count("put*", "__recovery/*") == 0
     assert fresh.rows() == [BEFORE] * 3
 
@@ -163,14 +167,14 @@ def test_what_is_not_understood_is_told_of_and_kept(fresh: Lake) -> None:
     (file,) = (fresh.root / "__recovery").iterdir()
     body = {**json.loads(file.read_bytes()), "schema": 99}
     file.write_text(json.dumps(body))
-    (only,) = fresh.open().recover(older_than=0)
+    (only,) = fresh.open().health.recover(older_than=0)
     assert (only.outcome, "schema 99" in (only.detail or "")) == (Resolution.REFUSED, True)
     assert json.loads(file.read_bytes()) == body
 
 
 def test_a_young_one_is_left_to_its_owner(fresh: Lake) -> None:
     cut_off(fresh, 1)
-    (only,) = fresh.open().recover()
+    (only,) = fresh.open().health.recover()
     assert only.outcome is Resolution.DEFERRED
     assert fresh.rows() == [AFTER, BEFORE, BEFORE]
 
@@ -188,8 +192,8 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
 
 def test_a_compaction_that_was_cut_off_is_discarded_and_its_owner_stopped(fresh: Lake) -> None:
     catalog = fresh.open()
-    recovery = catalog._recovery
-    covered = [catalog._batches._checked(each) for each in fresh.wanted]
+    recovery = catalog.services.recovery
+    covered = [catalog.services.batches._checked(each) for each in fresh.wanted]
     armed = recovery.sidecars.arm(Kind.COMPACTION, covered)
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.DISCARDED

@@ -10,8 +10,9 @@ import lance
 import pytest
 
 from tests.behaviours.calls import create
+from tests.kit.catalogs import to_change
 from tests.kit.stores import Fault, FaultyStore
-from tests.maintenance.catalogs import ManualClock, files, ids, rows, to_change
+from tests.maintenance.catalogs import ManualClock, files, ids, rows
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
@@ -35,22 +36,22 @@ def replaced(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNamesp
 
 
 def restore(catalog: DirectoryNamespace, version: int) -> None:
-    table = catalog._catalog.find(("people",))
-    with catalog._changing(table) as dataset:
+    table = catalog.context.catalog.find(("people",))
+    with catalog.services.access.change(table) as dataset:
         operation = lance.LanceOperation.Restore(version)
         lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
 
 
 def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) -> None:
     seen: list[int | None] = []
-    create_version = replaced._versions.create
+    create_version = replaced.services.versions.create
 
     def watched(new: object) -> object:
-        body = replaced._store.get(new.staged).body  # type: ignore[attr-defined]
+        body = replaced.context.store.get(new.staged).body  # type: ignore[attr-defined]
         seen.append(staged.restored_by(body))
         return create_version(new)  # type: ignore[arg-type]
 
-    replaced._versions.create = watched  # type: ignore[method-assign,assignment]
+    replaced.services.versions.create = watched  # type: ignore[method-assign,assignment]
     restore(replaced, 1)
     to_change(replaced, "people").insert(rows(7))
     to_change(replaced, "people").delete("id = 7")
@@ -61,12 +62,12 @@ def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) 
 
 def test_what_was_restored_keeps_its_files(replaced: DirectoryNamespace) -> None:
     restore(replaced, 1)
-    assert replaced.cleanup_table(["people"], POLICY).versions_removed
+    assert replaced.maintenance.cleanup_table(["people"], POLICY).versions_removed
     assert sorted(ids(replaced.open_table(["people"]))) == EVERYTHING
 
 
 def test_a_version_that_is_gone_is_not_restored(replaced: DirectoryNamespace) -> None:
-    replaced.cleanup_table(["people"], POLICY)
+    replaced.maintenance.cleanup_table(["people"], POLICY)
     with pytest.raises((TiltyardError, *FAILURES)):
         restore(replaced, 1)
     assert sorted(ids(replaced.open_table(["people"]))) == list(range(100, 105))
@@ -74,10 +75,10 @@ def test_a_version_that_is_gone_is_not_restored(replaced: DirectoryNamespace) ->
 
 def _requests(opened: DirectoryNamespace) -> FaultyStore:
     """The store that the versions room of a catalog uses."""
-    store = FaultyStore(opened._store)
-    opened._versions._files._store = store
-    if opened._versions.rows is not None:
-        opened._versions.rows._store = store
+    store = FaultyStore(opened.context.store)
+    opened.services.versions._files._store = store
+    if opened.services.versions.rows is not None:
+        opened.services.versions.rows.context.store = store
     return store
 
 
@@ -117,9 +118,11 @@ def race(
         plan = store.plan(
             Fault.STALL,
             after=at,
-            hook=lambda: _elsewhere(lambda: reopen().cleanup_table(["people"], _young(POLICY))),
+            hook=lambda: _elsewhere(
+                lambda: reopen().maintenance.cleanup_table(["people"], _young(POLICY))
+            ),
         )
-        expected = ids(replaced._lance.open(_location(replaced), victim))
+        expected = ids(replaced.context.lance.open(_location(replaced), victim))
         try:
             restore(other, victim)
             found = expected
@@ -147,4 +150,4 @@ def _young(policy: CleanupPolicy) -> CleanupPolicy:
 
 
 def _location(catalog: DirectoryNamespace) -> str:
-    return catalog._catalog.find(("people",)).location
+    return catalog.context.catalog.find(("people",)).location

@@ -15,7 +15,7 @@ def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_lef
     tmp_path: Path,
 ) -> None:
     catalog = tiltyard.connect(tmp_path)
-    assert catalog.list_recovered() == []
+    assert catalog.health.list_recovered() == []
     store = open_store(tiltyard.Settings.from_properties({"root": tmp_path}))
     for number in range(3):
         write_audit(
@@ -32,9 +32,9 @@ def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_lef
             },
         )
     store.put("__audit/later.json", b'{"schema": 99}')
-    found = catalog.list_recovered()
+    found = catalog.health.list_recovered()
     assert sorted(each.operation for each in found) == ["op0", "op1", "op2"]
     assert (
         Settled("op2", "batch", "rolled back", moment(2000), "ada", (("shop", "orders"),)) in found
     )
-    assert len(catalog.list_recovered(most=2)) <= 2
+    assert len(catalog.health.list_recovered(most=2)) <= 2

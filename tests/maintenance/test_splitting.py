@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from tests.maintenance.catalogs import fragments, ids, rows, scattered, to_change
+from tests.kit.catalogs import to_change
+from tests.maintenance.catalogs import fragments, ids, rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.maintenance.compaction import Parts, Written
@@ -19,7 +20,7 @@ OPTIONS = OptimizeOptions(target_rows_per_fragment=20)
 
 
 def _steps(catalog: DirectoryNamespace) -> Splitter:
-    return catalog.compaction_steps(OPTIONS)
+    return Splitter(catalog.services.maintenance, OPTIONS)
 
 
 def _executed(catalog: DirectoryNamespace, planned: Parts) -> list[Written]:
@@ -71,13 +72,13 @@ def test_rows_that_are_deleted_meanwhile_do_not_come_back(
         _steps(catalog).commit(planned, written)
 
     assert ids(catalog.open_table(["people"])) == Counter(set(range(80)) - {7})
-    location = catalog._catalog.find(("people",)).location
-    left = {each.key for each in catalog._store.walk(location)}
+    location = catalog.context.catalog.find(("people",)).location
+    left = {each.key for each in catalog.context.store.walk(location)}
     assert not [
         file for each in written for file in each.files if f"{location}/data/{file}" in left
     ]
-    assert list(catalog._recovery.sidecars.every()) == []
-    assert catalog.optimize_table(["people"], options=OPTIONS).committed
+    assert list(catalog.services.recovery.sidecars.every()) == []
+    assert catalog.maintenance.optimize_table(["people"], options=OPTIONS).committed
 
 
 def test_a_crash_in_the_commit_is_ended_by_a_recovery(
@@ -85,14 +86,14 @@ def test_a_crash_in_the_commit_is_ended_by_a_recovery(
 ) -> None:
     planned = _planned(catalog)
     written = _executed(catalog, planned)
-    sidecars = catalog._recovery.sidecars
+    sidecars = catalog.services.recovery.sidecars
     with monkeypatch.context() as crashing:
         crashing.setattr(sidecars, "done", lambda sidecar: None)  # so it is left behind
         _steps(catalog).commit(planned, written)
 
     with pytest.raises(ConcurrentModificationError):
-        catalog.compaction_steps().plan(("people",))
-    (ended,) = catalog.recover(older_than=0)
+        Splitter(catalog.services.maintenance).plan(("people",))
+    (ended,) = catalog.health.recover(older_than=0)
 
     assert ended.outcome == "rolled forward"
     assert ids(catalog.open_table(["people"])) == Counter(range(80))
@@ -115,17 +116,19 @@ def test_a_table_with_an_index_keeps_it(catalog: DirectoryNamespace) -> None:
 def test_what_is_too_big_for_one_process_is_left_for_several(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people", 8)
 
-    row = catalog.optimize_table(["people"], options=OPTIONS, most_bytes=1)
+    row = catalog.maintenance.optimize_table(["people"], options=OPTIONS, most_bytes=1)
 
     assert (row.skipped, row.committed) == (TOO_BIG, False)
     assert fragments(catalog, "people") == 8
-    assert catalog.optimize_table(["people"], options=OPTIONS, most_bytes=10**9).committed
+    assert catalog.maintenance.optimize_table(
+        ["people"], options=OPTIONS, most_bytes=10**9
+    ).committed
 
 
 def test_a_dry_run_tells_what_would_be_written_again(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people", 8)
 
-    row = catalog.optimize_table(["people"], options=OPTIONS, dry_run=True)
+    row = catalog.maintenance.optimize_table(["people"], options=OPTIONS, dry_run=True)
 
     assert (row.fragments_removed, row.bytes_rewritten) == (8, row.bytes_before)
     assert not row.committed

@@ -184,7 +184,7 @@ def test_a_whole_day(kind: str, mode: Mode, place: Place) -> None:
     }
     catalog = tiltyard.DirectoryNamespace(**opened)
     if mode.manages_versions:
-        catalog.manage_versions()
+        catalog.versions.manage()
     mine: Client = CLIENTS[kind](catalog, opened)
     (other,) = (each(catalog, opened) for name, each in CLIENTS.items() if name != kind)
 

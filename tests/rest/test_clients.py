@@ -80,13 +80,17 @@ def test_our_client_counts_as_a_catalog_of_this_machine_does(
     catalog = RestCatalog(address, key=people.keys["reader"])
     told: list[str] = []
 
-    counted = catalog.inventory_all_tables(progress=lambda each, *_: told.append(each.table))
+    counted = catalog.maintenance.inventory_all_tables(
+        progress=lambda each, *_: told.append(each.table)
+    )
 
-    assert counted == namespace.inventory_all_tables()
+    assert counted == namespace.maintenance.inventory_all_tables()
     assert told == ["people", "prod.people", "test.people"]
-    assert catalog.inventory_all_tables(["prod"]) == counted[1:2]
-    assert catalog.inventory_table(["people"]) == counted[0]
-    assert catalog.inventory_versions(["people"]) == namespace.inventory_versions(["people"])
+    assert catalog.maintenance.inventory_all_tables(["prod"]) == counted[1:2]
+    assert catalog.maintenance.inventory_table(["people"]) == counted[0]
+    assert catalog.maintenance.inventory_versions(
+        ["people"]
+    ) == namespace.maintenance.inventory_versions(["people"])
 
 
 def test_our_client_raises_what_the_server_had(address: str, people: People) -> None:

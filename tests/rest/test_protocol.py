@@ -197,7 +197,11 @@ def test_all_requests_share_one_catalog(client: TestClient) -> None:
     views = [service._desk(each).namespace for each in people]
 
     assert views[0] is not views[1]
-    assert views[0]._catalog is views[1]._catalog is client.app.state.namespace._catalog
+    assert (
+        views[0].context.catalog
+        is views[1].context.catalog
+        is client.app.state.namespace.context.catalog
+    )
 
 
 def test_rows_with_json_bodies_match_the_models() -> None:

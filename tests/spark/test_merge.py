@@ -47,7 +47,7 @@ def ids(lake: Lake) -> list[int]:
 
 def files_below(lake: Lake) -> set[str]:
     catalog = lake.catalog
-    return {each.name for each in catalog._store.walk("people.lance/data")}
+    return {each.name for each in catalog.context.store.walk("people.lance/data")}
 
 
 def owned(lake: Lake) -> set[str]:

@@ -16,6 +16,7 @@ from tests.behaviours.calls import create
 from tests.spark.streams import numbers
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
+from tiltyard.namespace.writes import Writes
 from tiltyard.spark.options import Options
 from tiltyard.spark.streaming import sink
 from tiltyard.spark.streaming.sink import BATCH, QUERY, Message, StreamWriter
@@ -154,15 +155,15 @@ def stalled_before_the_commit(
     monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]
 ) -> None:
     """Let something happen between the look for a batch and its commit, once."""
-    finish = DirectoryNamespace.finish_write
+    finish = Writes.finish
     pending = [meanwhile]
 
-    def late(self: DirectoryNamespace, *given: Any, **named: Any) -> Any:
+    def late(self: Writes, *given: Any, **named: Any) -> Any:
         if pending:
             pending.pop()()
         return finish(self, *given, **named)
 
-    monkeypatch.setattr(DirectoryNamespace, "finish_write", late)
+    monkeypatch.setattr(Writes, "finish", late)
 
 
 def test_a_driver_that_was_thought_dead_does_not_commit_a_batch_again(

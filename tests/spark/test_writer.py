@@ -33,6 +33,7 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
     TableSchemaValidationError,
 )
+from tiltyard.namespace.writes import Writes
 from tiltyard.spark.options import Options
 from tiltyard.spark.target import Target, _opened
 from tiltyard.spark.write import Message, Writer
@@ -99,9 +100,9 @@ def root(tmp_path: Path) -> Path:
 
 def put(root: Path, data: pa.Table, table: str = "people") -> lance.LanceDataset:
     namespace = tiltyard.connect(root)
-    pending = namespace.begin_write([table], "overwrite")
+    pending = namespace.writes.begin([table], "overwrite")
     written = fragments.write(pending, data.to_reader())
-    namespace.finish_write(pending, written, data.schema)
+    namespace.writes.finish(pending, written, data.schema)
     return namespace.open_table([table])
 
 
@@ -184,8 +185,8 @@ def test_a_commit_that_raised_after_it_landed_is_not_undone(root: Path) -> None:
     job = Job(root)
     message = job.task(some(2))
     namespace = job.writer._target.namespace()
-    store = FaultyStore(namespace._store)
-    namespace._writing._store = store
+    store = FaultyStore(namespace.context.store)
+    namespace.services.writing.context.store = store
     store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=1)
 
     try:
@@ -205,7 +206,7 @@ def test_what_can_not_be_tidied_up_does_not_fail_a_write(
     def broken(*given: Any, **rest: Any) -> int:
         raise ServiceUnavailableError("no answer")
 
-    monkeypatch.setattr(tiltyard.DirectoryNamespace, "sweep_write", broken)
+    monkeypatch.setattr(Writes, "sweep", broken)
     job = Job(root)
 
     job.commit(job.task(some(1)))

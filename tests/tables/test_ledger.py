@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import tiltyard
-from tests.maintenance.catalogs import KINDS, Kind, to_change
+from tests.kit.catalogs import to_change
+from tests.maintenance.catalogs import KINDS, Kind
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -25,9 +26,9 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespac
     kind: Kind = request.param
     found = tiltyard.connect(tmp_path / "lake", **kind.properties)
     if kind.managed:
-        found.manage_versions()
-    pending = found.begin_write(["t"], "create")
-    found.finish_write(pending, [], ROWS.schema)
+        found.versions.manage()
+    pending = found.writes.begin(["t"], "create")
+    found.writes.finish(pending, [], ROWS.schema)
     return found
 
 
@@ -36,9 +37,9 @@ def _file(number: int) -> Loaded:
 
 
 def _load(catalog: DirectoryNamespace, *files: Loaded) -> int | None:
-    pending = catalog.begin_write(["t"], "append")
+    pending = catalog.writes.begin(["t"], "append")
     written = fragments.write(pending, ROWS.to_reader())
-    created = catalog.finish_load(pending, written, ROWS.schema, files)
+    created = catalog.writes.finish_load(pending, written, ROWS.schema, files)
     return None if created is None else created.version
 
 
@@ -47,7 +48,7 @@ def test_a_file_is_loaded_once_and_one_that_changed_is_another(catalog: Director
     assert _load(catalog, _file(3), _file(2)) is None
     assert _load(catalog, _file(1)._replace(tag="new")) == 3
 
-    assert catalog.loaded_files(["t"]).files == {
+    assert catalog.writes.loaded_files(["t"]).files == {
         _file(1),
         _file(2),
         _file(1)._replace(tag="new"),
@@ -56,13 +57,13 @@ def test_a_file_is_loaded_once_and_one_that_changed_is_another(catalog: Director
 
 
 def _compact(catalog: DirectoryNamespace) -> None:
-    catalog.optimize_table(["t"])
+    catalog.maintenance.optimize_table(["t"])
 
 
 def _clean_up(catalog: DirectoryNamespace) -> None:
     policy = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
-    catalog.optimize_table(["t"])
-    assert catalog.cleanup_table(["t"], policy).versions_removed
+    catalog.maintenance.optimize_table(["t"])
+    assert catalog.maintenance.cleanup_table(["t"], policy).versions_removed
 
 
 def _delete(catalog: DirectoryNamespace) -> None:
@@ -94,7 +95,7 @@ def test_whatever_happens_to_the_rows_a_loaded_file_stays_loaded(
 
     change(catalog)
 
-    assert catalog.loaded_files(["t"]).files == {_file(1), _file(2)}
+    assert catalog.writes.loaded_files(["t"]).files == {_file(1), _file(2)}
 
 
 def test_a_restored_version_has_the_files_of_its_own_rows(catalog: DirectoryNamespace) -> None:
@@ -103,7 +104,7 @@ def test_a_restored_version_has_the_files_of_its_own_rows(catalog: DirectoryName
 
     catalog.restore_table(api.RestoreTableRequest(id=["t"], version=2))
 
-    assert catalog.loaded_files(["t"]).files == {_file(1)}
+    assert catalog.writes.loaded_files(["t"]).files == {_file(1)}
     assert _load(catalog, _file(2)) is not None
 
 
@@ -111,7 +112,7 @@ def test_many_loads_are_folded_into_one_object(catalog: DirectoryNamespace) -> N
     for number in range(ledger.MOST_PARTS + 3):
         _load(catalog, _file(number))
 
-    found = catalog.loaded_files(["t"])
+    found = catalog.writes.loaded_files(["t"])
 
     assert len(found.files) == ledger.MOST_PARTS + 3
     assert len(found.parts) < 3
@@ -120,7 +121,7 @@ def test_many_loads_are_folded_into_one_object(catalog: DirectoryNamespace) -> N
 def test_a_commit_of_another_is_waited_for(
     catalog: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = catalog.finish_write
+    finish = catalog.writes.finish
     others = iter([True, False])
 
     def late(*args: object, **kwargs: object) -> object:
@@ -128,7 +129,7 @@ def test_a_commit_of_another_is_waited_for(
             _append(catalog)
         return finish(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog, "finish_write", late)
+    monkeypatch.setattr(catalog.writes, "finish", late)
 
     assert _load(catalog, _file(1)) == 3
     assert catalog.open_table(["t"]).count_rows() == 6
@@ -142,4 +143,4 @@ def test_a_ledger_that_lost_an_object_is_refused_and_not_taken_for_empty(
     head.unlink()
 
     with pytest.raises(InvalidTableStateError, match="is gone"):
-        catalog.loaded_files(["t"])
+        catalog.writes.loaded_files(["t"])

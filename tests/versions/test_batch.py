@@ -29,7 +29,7 @@ BOTH = ("one", "two")
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     catalog = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
-    catalog.manage_versions()
+    catalog.versions.manage()
     for table in BOTH:
         create(catalog, table)
     return tmp_path / "root"
@@ -42,7 +42,7 @@ def _open(root: Path) -> DirectoryNamespace:
 def _seen(root: Path) -> set[tuple[int, int]]:
     """What a newcomer sees of each table: its version and its rows, by every way to read it."""
     catalog = _open(root)
-    snapshot = catalog.snapshot()
+    snapshot = catalog.versions.snapshot()
     found = set()
     for table in BOTH:
         opened = [
@@ -59,11 +59,13 @@ BEFORE, AFTER = (1, len(PEOPLE)), (2, len(PEOPLE) + 1)
 
 def test_two_tables_are_committed_together(root: Path) -> None:
     catalog = _open(root)
-    before = catalog.snapshot().version
+    before = catalog.versions.snapshot().version
     assert publish(catalog, stage(catalog, MORE, *BOTH)) == [2, 2]
     assert _seen(root) == {AFTER}
-    assert catalog.snapshot().version == before + 1
-    assert not [each for each in catalog._store.walk("") if "manifest-" in each.key], "staged"
+    assert catalog.versions.snapshot().version == before + 1
+    assert not [each for each in catalog.context.store.walk("") if "manifest-" in each.key], (
+        "staged"
+    )
 
 
 def test_or_none_of_them_is(root: Path) -> None:
@@ -102,11 +104,13 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
     seen = set()
     for at in range(100):
         client = _open(root)
-        client._catalog.find(("one",))
+        client.context.catalog.find(("one",))
         entries = stage(client, MORE, *BOTH)
-        store = FaultyStore(client._store, bulk=1)
-        assert client._versions.rows is not None
-        client._versions.rows._store = client.context.manifest.table._store = store
+        store = FaultyStore(client.context.store, bulk=1)
+        assert client.services.versions.rows is not None
+        client.services.versions.rows.context.store = (
+            client.context.manifest.table.context.store
+        ) = store
         plan = store.plan(fault, after=at)
         with suppress(Crash):
             publish(client, entries)
@@ -151,7 +155,7 @@ def test_whoever_is_killed_meanwhile(root: Path) -> None:
         with _committing(root) as child:
             for _ in range(8):
                 child.recv()
-                snapshot = _open(root).snapshot()
+                snapshot = _open(root).versions.snapshot()
                 assert len({each.version for each in snapshot}) == 1
         ((version, rows),) = _seen(root)
         assert rows == len(PEOPLE) + version - 1

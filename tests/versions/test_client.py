@@ -12,6 +12,7 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop
+from tests.kit.catalogs import to_change
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.base import Table
 from tiltyard.errors import (
@@ -52,7 +53,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 
 def _people(catalog: DirectoryNamespace) -> Table:
-    return catalog._catalog.find(("people",))
+    return catalog.context.catalog.find(("people",))
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
@@ -65,7 +66,7 @@ def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
 def test_every_kind_of_change_goes_through_the_room(
     catalog: DirectoryNamespace, published: list[int]
 ) -> None:
-    dataset = catalog._open_to_change(_people(catalog))
+    dataset = to_change(catalog, "people")
     dataset.insert(MORE)
     dataset.delete("id = 2")
     dataset.update({"name": "'nobody'"}, where="id = 3")
@@ -75,26 +76,25 @@ def test_every_kind_of_change_goes_through_the_room(
     dataset.optimize.compact_files()
     assert published == list(range(2, dataset.version + 1))
     assert len(published) >= 7
-    assert catalog._open(_people(catalog)).version == dataset.version
+    assert catalog.services.access.open(_people(catalog)).version == dataset.version
 
 
 def test_a_tag_is_no_commit(catalog: DirectoryNamespace, published: list[int]) -> None:
-    catalog._open_to_change(_people(catalog)).tags.create("first", 1)
+    to_change(catalog, "people").tags.create("first", 1)
     assert not published
 
 
 def test_a_lost_race_is_rebased(catalog: DirectoryNamespace, published: list[int]) -> None:
-    one, other = (catalog._open_to_change(_people(catalog)) for _ in range(2))
+    one, other = (to_change(catalog, "people") for _ in range(2))
     one.insert(MORE)
-    with catalog._changing(_people(catalog), version=1) as late:
-        late.insert(MORE)
+    to_change(catalog, "people", version=1).insert(MORE)
     other.insert(MORE)
     assert published == [2, 3, 4]
-    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
+    assert catalog.services.access.open(_people(catalog)).count_rows() == len(PEOPLE) + 3
 
 
 def _insert(catalog: DirectoryNamespace, meanwhile: Callable[[], object]) -> None:
-    with catalog._changing(_people(catalog)) as dataset:
+    with catalog.services.access.change(_people(catalog)) as dataset:
         meanwhile()
         dataset.insert(MORE)
 
@@ -114,18 +114,18 @@ def test_nor_is_another_of_its_name(tmp_path: Path) -> None:
 
     with pytest.raises(ConcurrentModificationError):
         _insert(catalog, replaced)
-    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE)
+    assert catalog.services.access.open(_people(catalog)).count_rows() == len(PEOPLE)
 
 
 def test_who_slept_through_a_deletion_is_told(catalog: DirectoryNamespace) -> None:
     def cleaned_up() -> None:
         for _ in range(3):
-            catalog._open_to_change(_people(catalog)).insert(MORE)
+            to_change(catalog, "people").insert(MORE)
         _delete(catalog, 1, 3)
 
     with pytest.raises(VersionBehindBoundaryError):
         _insert(catalog, cleaned_up)
-    assert catalog._open(_people(catalog)).count_rows() == len(PEOPLE) + 3
+    assert catalog.services.access.open(_people(catalog)).count_rows() == len(PEOPLE) + 3
 
 
 def test_others_may_change_the_catalog_meanwhile(tmp_path: Path) -> None:
@@ -134,11 +134,17 @@ def test_others_may_change_the_catalog_meanwhile(tmp_path: Path) -> None:
     create(catalog, "people")
     other = tiltyard.connect(tmp_path / "root", dir_listing_enabled=False)
     _insert(catalog, lambda: create(other, "plants"))
-    assert catalog._open(_people(catalog)).version == 2
+    assert catalog.services.access.open(_people(catalog)).version == 2
 
 
 def test_errors_of_lance_stay_what_they_are(catalog: DirectoryNamespace) -> None:
-    with pytest.raises(OSError, match="nothing"), catalog._changing(_people(catalog)) as dataset:
+    with (
+        pytest.raises(OSError, match="nothing"),
+        catalog.services.access.change(_people(catalog)) as dataset,
+    ):
         dataset.delete("nothing = 1")
-    with pytest.raises(OSError, match="other"), catalog._changing(_people(catalog)) as dataset:
+    with (
+        pytest.raises(OSError, match="other"),
+        catalog.services.access.change(_people(catalog)) as dataset,
+    ):
         dataset.insert(pa.table({"other": ["column"]}))

@@ -120,7 +120,7 @@ def test_a_scrub_deletes_nothing_of_the_new_table(
     _collected(catalog)
     _replace(root, mode, 3)
 
-    assert catalog._versions.scrub(("people",)) == []
+    assert catalog.services.versions.scrub(("people",)) == []
     assert _versions(catalog) == [1, 2, 3]
 
 
@@ -168,8 +168,12 @@ def test_a_purge_begins_no_new_incarnation(
     assert _versions(catalog) == [8, 9]
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
-    assert [each.version for each in version_files.every(catalog._store, "people.lance")] == [8, 9]
-    assert catalog._versions._files._boundary(catalog._catalog.find(("people",)), None).mark() == (
+    assert [
+        each.version for each in version_files.every(catalog.context.store, "people.lance")
+    ] == [8, 9]
+    assert catalog.services.versions._files._boundary(
+        catalog.context.catalog.find(("people",)), None
+    ).mark() == (
         1,
         6,
     )
@@ -180,9 +184,11 @@ def test_a_commit_takes_no_request_more_once_it_is_known(
 ) -> None:
     def asked(version: int) -> int:
         key = f"{key_of('people.lance', version)}-{'0' * 8}-staged"
-        catalog._store.put(key, catalog._store.get(key_of("people.lance", version - 1)).body)
-        files, counting = catalog._versions._files, FaultyStore(catalog._store)
-        files._store = counting
+        catalog.context.store.put(
+            key, catalog.context.store.get(key_of("people.lance", version - 1)).body
+        )
+        files, counting = catalog.services.versions._files, FaultyStore(catalog.context.store)
+        files.context.store = counting
         for boundary in files._boundaries.values():
             boundary._store = counting
         files.create(NewVersion(("people",), version, key))
@@ -197,7 +203,7 @@ def test_a_commit_takes_no_request_more_once_it_is_known(
 
 def _staged(catalog: DirectoryNamespace, body: bytes, version: int) -> NewVersion:
     key = f"{key_of('people.lance', version)}-{'0' * 8}-staged"
-    catalog._store.put(key, body)
+    catalog.context.store.put(key, body)
     return NewVersion(("people",), version, key)
 
 
@@ -208,15 +214,15 @@ def test_what_a_purged_table_had_reached_is_not_built_on(
     _write(catalog, mode="create")
     _write(catalog)
     _write(catalog)
-    body = catalog._store.get(key_of("people.lance", 2)).body  # based on 1
+    body = catalog.context.store.get(key_of("people.lance", 2)).body  # based on 1
     catalog.drop_table(api.DropTableRequest(id=TABLE))
     catalog.purge_table(TABLE)
     create(catalog, *TABLE, data=NEW)
     # Left by a create that had to start over: the version before is there.
-    catalog._store.put(key_of("people.lance", 1), body)
+    catalog.context.store.put(key_of("people.lance", 1), body)
 
     with pytest.raises(ConcurrentModificationError, match="of another table"):
-        catalog._versions.create(_staged(catalog, body, 2))
+        catalog.services.versions.create(_staged(catalog, body, 2))
 
     assert _rows(catalog) == [7]
 
@@ -226,12 +232,12 @@ def test_a_number_that_others_have_passed_is_not_given_again(
 ) -> None:
     _write(catalog, mode="create")
     _write(catalog)
-    body = catalog._store.get(key_of("people.lance", 2)).body  # based on 1
+    body = catalog.context.store.get(key_of("people.lance", 2)).body  # based on 1
     _replace(root, mode, 4)
-    catalog._store.delete_many(key_of("people.lance", each) for each in (1, 2))
+    catalog.context.store.delete_many(key_of("people.lance", each) for each in (1, 2))
 
     with pytest.raises(ConcurrentModificationError, match="of another table"):
-        catalog._versions.create(_staged(catalog, body, 2))
+        catalog.services.versions.create(_staged(catalog, body, 2))
 
     assert _rows(catalog) == [7, 7, 7, 7]
 
@@ -242,7 +248,7 @@ def test_whoever_asks_again_finds_its_version_below_the_latest(
     _write(catalog, mode="create")
     for _ in range(3):
         _write(catalog)
-    body = catalog._store.get(key_of("people.lance", 3)).body
-    catalog._store.delete(key_of("people.lance", 2))
+    body = catalog.context.store.get(key_of("people.lance", 3)).body
+    catalog.context.store.delete(key_of("people.lance", 2))
 
-    assert catalog._versions.create(_staged(catalog, body, 3)).version == 3
+    assert catalog.services.versions.create(_staged(catalog, body, 3)).version == 3

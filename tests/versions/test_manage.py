@@ -13,6 +13,7 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, declare, describe, drop, make_namespace, refused
+from tests.kit.catalogs import to_change
 from tests.kit.stores import Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.edits import StartManaging
@@ -53,7 +54,7 @@ def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> N
 
 
 def _is_managed(catalog: DirectoryNamespace, *table: str) -> bool:
-    found = catalog._catalog.find(table)
+    found = catalog.context.catalog.find(table)
     return found.managed and not found.arriving
 
 
@@ -62,7 +63,7 @@ def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
     _append(catalog, "people", 4)
     _delete(catalog, "people", 2, 3)
     declare(catalog, "plants")
-    done = {each.id: each for each in catalog.manage_versions()}
+    done = {each.id: each for each in catalog.versions.manage()}
     assert done["people",].added == 3
     assert done["plants",].versions is Keeping.ROWS
     assert _versions(catalog, "people") == [1, 4, 5]
@@ -74,31 +75,31 @@ def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
 
 def test_a_second_run_has_nothing_to_do(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    assert [each.added for each in catalog.manage_versions(dry_run=True)] == [1]
+    assert [each.added for each in catalog.versions.manage(dry_run=True)] == [1]
     assert not _is_managed(catalog, "people")
-    assert [each.added for each in catalog.manage_versions()] == [1]
+    assert [each.added for each in catalog.versions.manage()] == [1]
     before = catalog.context.manifest.table.read().version
-    assert [each.added for each in catalog.manage_versions()] == [0]
+    assert [each.added for each in catalog.versions.manage()] == [0]
     assert catalog.context.manifest.table.read().version == before
 
 
 def test_the_boundary_is_kept(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    stale = catalog._open_to_change(catalog._catalog.find(("people",)))
+    stale = to_change(catalog, "people")
     _append(catalog, "people", 3)
     _delete(catalog, "people", 1, 2)
-    catalog.manage_versions()
+    catalog.versions.manage()
     with pytest.raises(OSError, match=r"conflict|concurrent"):
         stale.insert(MORE)
     with pytest.raises(VersionBehindBoundaryError):
-        catalog._versions.check_base(catalog._catalog.find(("people",)), 1)
+        catalog.services.versions.check_base(catalog.context.catalog.find(("people",)), 1)
     assert _versions(catalog, "people") == [3, 4]
 
 
 def test_without_a_manifest_it_is_refused(tmp_path: Path) -> None:
     catalog = tiltyard.connect(tmp_path / "root", manifest_enabled=False)
     with refused(ErrorCode.UNSUPPORTED):
-        catalog.manage_versions()
+        catalog.versions.manage()
 
 
 def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> None:
@@ -106,22 +107,22 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
     make_namespace(catalog, "prod")
     create(catalog, "people")
     create(catalog, "prod", "people")
-    done = {each.id: each for each in catalog.manage_versions()}
+    done = {each.id: each for each in catalog.versions.manage()}
     assert done["people",].versions is Keeping.FILES
     assert "V1" in (done["people",].reason or "")
     assert done["prod", "people"].versions is Keeping.ROWS
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2]
     with refused(ErrorCode.INVALID_TABLE_STATE):
-        catalog.hide_version(["people"], 1)
+        catalog.versions.hide(["people"], 1)
     with refused(ErrorCode.INVALID_TABLE_STATE):
-        catalog.snapshot()
-    assert set(catalog.snapshot(managed_only=True).tables) == {("prod", "people")}
+        catalog.versions.snapshot()
+    assert set(catalog.versions.snapshot(managed_only=True).tables) == {("prod", "people")}
 
 
 def test_a_catalog_says_so_to_whoever_must_not_write(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    catalog.manage_versions()
+    catalog.versions.manage()
     metadata = catalog.context.manifest.table.metadata()
     assert metadata["table_version_management"] == "true"
     assert int(metadata[WRITER_FLAGS]) == 1 << 48
@@ -134,10 +135,9 @@ def test_whoever_meets_a_table_on_its_way_finishes_it(
 ) -> None:
     create(catalog, "people")
     _append(catalog, "people")
-    assert catalog._manifest is not None
-    catalog._manifest.manage_versions()
-    table = catalog._catalog.find(("people",))
-    catalog._manifest.submit(StartManaging(table.id, table.location))
+    catalog.context.manifest.manage_versions()
+    table = catalog.context.catalog.find(("people",))
+    catalog.context.manifest.submit(StartManaging(table.id, table.location))
     newcomer = _open(tmp_path)
     assert _versions(newcomer, "people") == [1, 2]
     assert newcomer.open_table(["people"]).version == 2
@@ -154,15 +154,15 @@ def test_a_writer_that_trusts_files_meets_the_rows(
     """The catalog is managed between two steps of a commit: it is not lost, nor done twice."""
     create(catalog, "people")
     writer = _open(tmp_path)
-    dataset = writer._open_to_change(writer._catalog.find(("people",)))
-    store = FaultyStore(writer._store)
-    writer._versions._files._store = writer.context.manifest.table._store = store
+    dataset = to_change(writer, "people")
+    store = FaultyStore(writer.context.store)
+    writer.services.versions._files._store = writer.context.manifest.table.context.store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,
             verb=verb,
             after=after,
-            hook=lambda: _in_a_thread(lambda: _open(tmp_path).manage_versions()),
+            hook=lambda: _in_a_thread(lambda: _open(tmp_path).versions.manage()),
         )
     dataset.insert(MORE)
     assert dataset.version == 2
@@ -182,38 +182,38 @@ def test_a_collector_that_trusts_files_meets_the_rows(
     create(catalog, "people")
     _append(catalog, "people", 3)
     collector = _open(tmp_path)
-    collector._catalog.find(("people",))
-    store = FaultyStore(collector._store)
-    collector._versions._files._store = store
+    collector.context.catalog.find(("people",))
+    store = FaultyStore(collector.context.store)
+    collector.services.versions._files._store = store
     store.plan(
-        Fault.STALL_AFTER, verb="list", hook=lambda: _open(tmp_path).manage_versions(), times=1
+        Fault.STALL_AFTER, verb="list", hook=lambda: _open(tmp_path).versions.manage(), times=1
     )
     _delete(collector, "people", 1, 2)
     assert _versions(catalog, "people") == [3, 4]
-    table = catalog._catalog.find(("people",))
+    table = catalog.context.catalog.find(("people",))
     with pytest.raises(VersionBehindBoundaryError):
-        catalog._versions.check_base(table, 1)
+        catalog.services.versions.check_base(table, 1)
 
 
 def test_a_write_in_two_halves_that_began_before_is_done_again(
     catalog: DirectoryNamespace,
 ) -> None:
     create(catalog, "people")
-    pending = catalog.begin_write(["people"], "append")
+    pending = catalog.writes.begin(["people"], "append")
     written = fragments.write(pending, MORE.to_reader())
-    catalog.manage_versions()
+    catalog.versions.manage()
     with pytest.raises(ConcurrentModificationError):
-        catalog.finish_write(pending, written, MORE.schema)
+        catalog.writes.finish(pending, written, MORE.schema)
     assert _versions(catalog, "people") == [1]
 
 
 def test_a_dropped_table_can_come_back_and_be_brought_in(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    catalog.manage_versions()
+    catalog.versions.manage()
     catalog.undrop_table(["people"])
     assert not _is_managed(catalog, "people")
     assert _versions(catalog, "people") == [1]
-    catalog.manage_versions()
+    catalog.versions.manage()
     assert _is_managed(catalog, "people")
     assert describe(catalog, "people").managed_versioning

@@ -50,12 +50,12 @@ def mode(request: pytest.FixtureRequest) -> dict[str, str]:
 @pytest.fixture
 def catalog(tmp_path: Path, mode: dict[str, str]) -> DirectoryNamespace:
     opened = tiltyard.connect(tmp_path / "root", **mode)
-    opened.manage_versions()
+    opened.versions.manage()
     return opened
 
 
 def _again(catalog: DirectoryNamespace) -> DirectoryNamespace:
-    return DirectoryNamespace(**catalog._settings.as_properties())
+    return DirectoryNamespace(**catalog.context.settings.as_properties())
 
 
 def _append(catalog: DirectoryNamespace, *table: str, times: int = 1) -> None:
@@ -173,14 +173,14 @@ def test_a_table_that_is_registered_again_goes_on_where_it_was(catalog: Director
 
 def test_a_stale_writer_is_told_after_a_rename_too(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    pending = catalog.begin_write(["people"], "append")
+    pending = catalog.writes.begin(["people"], "append")
     _append(catalog, "people", times=2)
     _delete(catalog, 1, 2)
-    table = catalog._catalog.find(("people",))
+    table = catalog.context.catalog.find(("people",))
     with pytest.raises(VersionBehindBoundaryError):
-        catalog._versions.check_base(table, pending.read_version)
+        catalog.services.versions.check_base(table, pending.read_version)
     with pytest.raises(VersionBehindBoundaryError):
-        _again(catalog)._versions.check_base(table, pending.read_version)
+        _again(catalog).services.versions.check_base(table, pending.read_version)
 
 
 # -- what is half done gets finished
@@ -190,37 +190,39 @@ def _uncopied(catalog: DirectoryNamespace) -> tuple[str, str]:
     """A version that was committed by a process that died before it was copied."""
     create(catalog, "people")
     client = _again(catalog)
-    assert client._versions.rows is not None
-    client._catalog.find(("people",))
-    store = FaultyStore(client._store)
-    client._versions.rows._store = store
+    assert client.services.versions.rows is not None
+    client.context.catalog.find(("people",))
+    store = FaultyStore(client.context.store)
+    client.services.versions.rows.context.store = store
     store.plan(Fault.CRASH_BEFORE, verb="move", times=100)
     with pytest.raises((Crash, OSError)):
         _append(client, "people")
-    location = catalog._catalog.find(("people",)).location
+    location = catalog.context.catalog.find(("people",)).location
     final = version_files.key_of(location, 2)
     (staged,) = [
-        each.key for each in catalog._store.walk(location) if each.key.startswith(f"{final}-")
+        each.key
+        for each in catalog.context.store.walk(location)
+        if each.key.startswith(f"{final}-")
     ]
     return final, staged
 
 
 def test_whoever_reads_first_copies_what_was_left(catalog: DirectoryNamespace) -> None:
     final, staged = _uncopied(catalog)
-    body = catalog._store.get(staged).body
+    body = catalog.context.store.get(staged).body
     assert lance.dataset(namespace_client=_again(catalog), table_id=["people"]).version == 2
-    assert catalog._store.get(final).body == body
-    assert staged not in {each.key for each in catalog._store.walk("")}
+    assert catalog.context.store.get(final).body == body
+    assert staged not in {each.key for each in catalog.context.store.walk("")}
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2, 3]
 
 
 def test_a_foreign_file_in_its_place_is_not_taken_for_it(catalog: DirectoryNamespace) -> None:
     final, staged = _uncopied(catalog)
-    body = catalog._store.get(staged).body
-    catalog._store.put(final, b"somebody else's")
+    body = catalog.context.store.get(staged).body
+    catalog.context.store.put(final, b"somebody else's")
     _versions(_again(catalog), "people")
-    assert catalog._store.get(final).body == body
+    assert catalog.context.store.get(final).body == body
 
 
 def test_a_reader_that_may_not_write_reads_the_staged_file(
@@ -232,26 +234,26 @@ def test_a_reader_that_may_not_write_reads_the_staged_file(
     def forbidden(*args: Any, **options: Any) -> None:
         raise PermissionDeniedError("read only")
 
-    monkeypatch.setattr(reader._store, "move_many", forbidden)
+    monkeypatch.setattr(reader.context.store, "move_many", forbidden)
     described = reader.describe_table_version(api.DescribeTableVersionRequest(id=["people"]))
     assert described.version.manifest_path.endswith(staged)
-    assert final not in {each.key for each in catalog._store.walk("")}
+    assert final not in {each.key for each in catalog.context.store.walk("")}
 
 
 def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     _append(catalog, "people", times=3)
     client = _again(catalog)
-    assert client._versions.rows is not None
-    store = FaultyStore(client._store, bulk=1)
-    client._versions.rows._store = store
+    assert client.services.versions.rows is not None
+    store = FaultyStore(client.context.store, bulk=1)
+    client.services.versions.rows.context.store = store
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=1)
     with pytest.raises(Crash):
         _delete(client, 1, 3)
     assert _versions(catalog, "people") == [4]
-    assert len(catalog._versions.scrub(("people",))) == 2
-    location = catalog._catalog.find(("people",)).location
-    assert [each.version for each in version_files.every(catalog._store, location)] == [4]
+    assert len(catalog.services.versions.scrub(("people",))) == 2
+    location = catalog.context.catalog.find(("people",)).location
+    assert [each.version for each in version_files.every(catalog.context.store, location)] == [4]
 
 
 # -- hiding
@@ -260,9 +262,9 @@ def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
 def test_a_hidden_version_is_there_and_not_to_be_seen(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     _append(catalog, "people", times=3)
-    catalog.hide_version(["people"], 2, reason="bad rows")
+    catalog.versions.hide(["people"], 2, reason="bad rows")
     assert _versions(catalog, "people") == [1, 3, 4]
-    assert [each.version for each in catalog.table_history(["people"])] == [1, 3, 4]
+    assert [each.version for each in catalog.versions.history(["people"])] == [1, 3, 4]
     for read in (
         lambda: catalog.open_table(["people"], version=2),
         lambda: catalog.describe_table_version(
@@ -272,10 +274,10 @@ def test_a_hidden_version_is_there_and_not_to_be_seen(catalog: DirectoryNamespac
         with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
             read()
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND) as caught:
-        catalog._versions.describe(("people",), 2)
+        catalog.services.versions.describe(("people",), 2)
     assert "bad rows" in (caught.value.hint or "")
     _append(catalog, "people")
-    catalog.show_version(["people"], 2)
+    catalog.versions.show(["people"], 2)
     assert _versions(catalog, "people") == [1, 2, 3, 4, 5]
     assert catalog.open_table(["people"], version=2).count_rows() == len(PEOPLE) + 1
 
@@ -283,21 +285,21 @@ def test_a_hidden_version_is_there_and_not_to_be_seen(catalog: DirectoryNamespac
 def test_a_time_does_not_find_a_hidden_version(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     _append(catalog, "people", times=2)
-    when = catalog.table_history(["people"])[1].created_at
-    assert catalog.snapshot_table(["people"], reading.At(as_of=when)).at.version == 2
-    catalog.hide_version(["people"], 2)
-    assert catalog.snapshot_table(["people"], reading.At(as_of=when)).at.version == 1
+    when = catalog.versions.history(["people"])[1].created_at
+    assert catalog.versions.snapshot_table(["people"], reading.At(as_of=when)).at.version == 2
+    catalog.versions.hide(["people"], 2)
+    assert catalog.versions.snapshot_table(["people"], reading.At(as_of=when)).at.version == 1
 
 
 def test_what_can_not_be_hidden(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     _append(catalog, "people")
     with refused(ErrorCode.INVALID_TABLE_STATE):
-        catalog.hide_version(["people"], 2)
+        catalog.versions.hide(["people"], 2)
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
-        catalog.hide_version(["people"], 9)
+        catalog.versions.hide(["people"], 9)
     with refused(ErrorCode.TABLE_NOT_FOUND):
-        catalog.hide_version(["plants"], 1)
+        catalog.versions.hide(["plants"], 1)
     assert _versions(catalog, "people") == [1, 2]
 
 
@@ -309,7 +311,7 @@ def test_lances_own_client_reads_and_is_kept_from_writing(
 ) -> None:
     make_namespace(catalog, "prod")
     create(catalog, "prod", "people")
-    peer = open_pylance({"root": catalog._settings.root, **mode})
+    peer = open_pylance({"root": catalog.context.settings.root, **mode})
     assert tables(peer, "prod") == ["people"]
     location = describe(catalog, "prod", "people").location or ""
     assert (describe(peer, "prod", "people").location or "").endswith(location)
@@ -319,7 +321,9 @@ def test_lances_own_client_reads_and_is_kept_from_writing(
 
 
 def test_lancedb_works_through_us(catalog: DirectoryNamespace) -> None:
-    db = lancedb.connect_namespace("tiltyard.DirectoryNamespace", catalog._settings.as_properties())
+    db = lancedb.connect_namespace(
+        "tiltyard.DirectoryNamespace", catalog.context.settings.as_properties()
+    )
     table = db.create_table("people", PEOPLE)
     table.add(MORE)
     table.update(where="id = 2", values={"name": "eve"})
@@ -345,9 +349,9 @@ def test_what_is_written_past_the_catalog_counts_once_it_is_taken_in(
     with pytest.raises(OSError, match=r"conflict|concurrent") as caught:
         _append(catalog, "people")
     assert "unknown" not in str(caught.value)
-    (unchanged,) = catalog.manage_versions()
+    (unchanged,) = catalog.versions.manage()
     assert (unchanged.id, unchanged.added) == (("people",), 0)
-    assert catalog.repair_table(["people"], adopt=True).versions == (2,)
+    assert catalog.health.repair_table(["people"], adopt=True).versions == (2,)
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2, 3]
     assert catalog.open_table(["people"]).count_rows() == len(PEOPLE) + 2

@@ -51,7 +51,7 @@ def properties(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]
     chosen |= request.param
     catalog = tiltyard.DirectoryNamespace(**chosen)
     if "dir_listing_enabled" in chosen:
-        catalog.manage_versions()
+        catalog.versions.manage()
     lance.write_dataset(rows(1, 2, 3), namespace_client=catalog, table_id=["t"])
     for number in (10, 11, 12):
         _append(catalog, number)
@@ -73,7 +73,7 @@ def _delete_3(catalog: DirectoryNamespace) -> None:
 def _compact(catalog: DirectoryNamespace) -> None:
     """A tag keeps the old files, so that who has them open can read them."""
     _open(catalog).tags.create("before", 4)
-    catalog.optimize_table(["t"])
+    catalog.maintenance.optimize_table(["t"])
 
 
 CHANGES: dict[str, Change] = {
@@ -97,7 +97,7 @@ def test_no_acknowledged_change_is_lost(
     for number in (100, 101):
         _append(other, number)
     before = _ids(other)
-    assert other.cleanup_table(["t"], LATEST_ONLY).versions_removed
+    assert other.maintenance.cleanup_table(["t"], LATEST_ONLY).versions_removed
     try:
         change(dataset)
     except FAILURES:
@@ -122,7 +122,7 @@ def test_a_change_that_has_seen_everything_goes_on(properties: dict[str, Any]) -
     _open(catalog).delete("id = 1")
     for number in (100, 101):
         _append(catalog, number)
-    catalog.cleanup_table(["t"], LATEST_ONLY)
+    catalog.maintenance.cleanup_table(["t"], LATEST_ONLY)
     _open(catalog).merge_insert("id").when_matched_update_all().execute(rows(11))
     _open(catalog).delete("id = 2")
     _open(catalog).update({"id": "77"}, where="id = 3")
@@ -136,7 +136,7 @@ def test_a_version_tells_on_which_one_it_was_carried_out(properties: dict[str, A
     dataset = _open(catalog)
     _append(catalog, 100)
     dataset.delete("id = 2")
-    newest = catalog._versions.latest(("t",))
+    newest = catalog.services.versions.latest(("t",))
     assert newest is not None
     assert newest.version == 6
-    assert transaction_of(catalog._store.get(newest.key).body, newest.key)[0] == 4
+    assert transaction_of(catalog.context.store.get(newest.key).body, newest.key)[0] == 4

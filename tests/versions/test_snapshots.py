@@ -22,38 +22,38 @@ MORE = PEOPLE.slice(0, 1)
 @pytest.fixture
 def catalog(tmp_path: Path) -> DirectoryNamespace:
     opened = tiltyard.connect(tmp_path / "root")
-    opened.manage_versions()
+    opened.versions.manage()
     create(opened, "one")
     create(opened, "two")
     return opened
 
 
 def test_tables_are_read_as_they_were_together(catalog: DirectoryNamespace) -> None:
-    before = catalog.snapshot()
+    before = catalog.versions.snapshot()
     publish(catalog, stage(catalog, MORE, "one", "two"))
-    after = catalog.snapshot()
+    after = catalog.versions.snapshot()
     assert {each.id: each.version for each in before} == {("one",): 1, ("two",): 1}
     assert {each.id: each.version for each in after} == {("one",): 2, ("two",): 2}
     assert before.open(["one"]).count_rows() == len(PEOPLE)
     assert after.open(["one"]).count_rows() == len(PEOPLE) + 1
-    assert catalog.snapshot(before.version) == before
+    assert catalog.versions.snapshot(before.version) == before
     assert abs(after.taken_at - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_names_are_those_of_then(catalog: DirectoryNamespace) -> None:
-    before = catalog.snapshot()
+    before = catalog.versions.snapshot()
     rename(catalog, "one", to="first")
     drop(catalog, "two")
     lance.write_dataset(MORE, namespace_client=catalog, table_id=["first"], mode="append")
-    assert set(catalog.snapshot().tables) == {("first",)}
-    again = catalog.snapshot(before.version)
+    assert set(catalog.versions.snapshot().tables) == {("first",)}
+    again = catalog.versions.snapshot(before.version)
     assert [again.open([each]).count_rows() for each in ("one", "two")] == [len(PEOPLE)] * 2
     with refused(ErrorCode.TABLE_NOT_FOUND):
         again.open(["first"])
 
 
 def test_a_version_that_was_deleted_since_is_not_found(catalog: DirectoryNamespace) -> None:
-    before = catalog.snapshot()
+    before = catalog.versions.snapshot()
     lance.write_dataset(MORE, namespace_client=catalog, table_id=["one"], mode="append")
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(
@@ -67,7 +67,7 @@ def test_a_version_that_was_deleted_since_is_not_found(catalog: DirectoryNamespa
 
 def test_a_declared_table_has_no_version_to_read(catalog: DirectoryNamespace) -> None:
     declare(catalog, "three")
-    snapshot = catalog.snapshot()
+    snapshot = catalog.versions.snapshot()
     assert snapshot.tables["three",].version == 0
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
         snapshot.open(["three"])
@@ -75,10 +75,10 @@ def test_a_declared_table_has_no_version_to_read(catalog: DirectoryNamespace) ->
 
 def test_what_can_not_be_told_is_not(catalog: DirectoryNamespace, tmp_path: Path) -> None:
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
-        catalog.snapshot(999)
+        catalog.versions.snapshot(999)
     with refused(ErrorCode.INVALID_TABLE_STATE):
-        catalog.snapshot(1)
+        catalog.versions.snapshot(1)
     with refused(ErrorCode.UNSUPPORTED):
-        tiltyard.connect(tmp_path / "flat", manifest_enabled=False).snapshot()
+        tiltyard.connect(tmp_path / "flat", manifest_enabled=False).versions.snapshot()
     with refused(ErrorCode.INVALID_TABLE_STATE):
-        tiltyard.connect(tmp_path / "other").snapshot()
+        tiltyard.connect(tmp_path / "other").versions.snapshot()

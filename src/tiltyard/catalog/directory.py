@@ -151,7 +151,10 @@ class DirectoryCatalog:
             has_tables = any(names.table_name(each) for each in listing.directories)
             self._is_new = not (has_tables or is_lifted(listing))
             if has_tables and not is_lifted(listing):
-                log.info("%s: run migrate() once, and a listing is one request", self._store.url)
+                log.info(
+                    "%s: run maintenance.migrate() once, and a listing is one request",
+                    self._store.url,
+                )
 
     def stamp_if_new(self) -> None:
         """After the first table came, of what was noticed before."""

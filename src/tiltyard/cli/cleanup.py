@@ -96,7 +96,7 @@ def cleanup(
         branches,
     )
     if only := only_table(chosen):
-        found = [call.catalog.cleanup_table(only, policy, dry_run=True)]
+        found = [call.catalog.maintenance.cleanup_table(only, policy, dry_run=True)]
     else:
         found = _clean_up(call, policy, chosen, dry_run=True)
     going = [each.table for each in found if not each.is_nothing]
@@ -131,7 +131,7 @@ def _clean_up(
     call: Call, policy: Any, chosen: Mapping[str, Any], *, dry_run: bool
 ) -> list[Cleaned]:
     with bar(call, "Looking at versions" if dry_run else "Cleaning up") as show:
-        return call.catalog.cleanup_all_tables(
+        return call.catalog.maintenance.cleanup_all_tables(
             policy,
             **chosen,
             dry_run=dry_run,

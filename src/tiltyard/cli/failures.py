@@ -18,9 +18,10 @@ _AS_TYPED = {
     "allow_below_recovery_floor": "--allow-below-recovery-floor",
     "allow_young": "--allow-young",
     "even_if_young": "--even-if-young",
-    "repair_table": "tiltyard repair",
+    "health.repair_table": "tiltyard repair",
     "managed_only": "--managed-only",
-    "manage_versions": "tiltyard manage",
+    "versions.manage": "tiltyard manage",
+    "versions.show": "tiltyard table show-version",
 }
 
 

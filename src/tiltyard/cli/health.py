@@ -41,7 +41,7 @@ def recover(
     nothing. The exit status is 3 if something could not be ended.
     """
     patience = duration("--older-than", older_than)
-    report = call.catalog.recover(older_than=patience)
+    report = call.catalog.health.recover(older_than=patience)
     rows = [
         {
             "operation": each.operation or None,
@@ -100,12 +100,12 @@ def orphans(
         return
     wanted = identifiers.parse_all(tables or []) or None
     floor = duration("--older-than", older_than)
-    found = list(call.catalog.find_orphans(wanted, older_than=floor))
+    found = list(call.catalog.health.find_orphans(wanted, older_than=floor))
     gone: set[str] = set()
     removable = [each for each in found if each.kind.is_removable]
     if apply and removable:
         confirm_all(call, "delete for good", [each.path for each in removable], yes=yes)
-        removed = call.catalog.remove_orphans(
+        removed = call.catalog.health.remove_orphans(
             removable, older_than=floor, even_if_young=even_if_young
         )
         gone = {each.path for each in removed}
@@ -118,7 +118,7 @@ def orphans(
 
 def _adopt(call: Call, directory: str, *, yes: bool) -> None:
     confirm(call, "put into the trash what lies in", directory, yes=yes)
-    shown = identifiers.shown(call.catalog.adopt_orphan(directory))
+    shown = identifiers.shown(call.catalog.health.adopt_orphan(directory))
     call.out.done(
         f"{directory} is in the trash as {shown}.", {"directory": directory, "table": shown}
     )
@@ -148,7 +148,7 @@ def doctor(call: Call) -> None:
     an error among the findings.
     """
     with bar(call, "Looking at tables") as show:
-        found = call.catalog.doctor(
+        found = call.catalog.health.doctor(
             progress=None if show is None else lambda done, total: show(done, total, "")
         )
     rows = [

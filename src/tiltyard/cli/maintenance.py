@@ -87,10 +87,10 @@ def optimize(
     chosen = chosen_tables(tables, inside, every=every)
     options = OptimizeOptions(target_rows_per_fragment=target_rows)
     if only := only_table(chosen):
-        show_optimized(call, [call.catalog.optimize_table(only, options=options)])
+        show_optimized(call, [call.catalog.maintenance.optimize_table(only, options=options)])
         return
     with bar(call, "Optimizing") as show:
-        found = call.catalog.optimize_all_tables(
+        found = call.catalog.maintenance.optimize_all_tables(
             **chosen, options=options, progress=None if show is None else as_progress(show)
         )
     show_optimized(call, found)
@@ -116,7 +116,7 @@ def _optimize_catalog(call: Call, min_age: str | None) -> None:
     from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE
 
     age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
-    done = call.catalog.optimize_catalog(min_age=age)
+    done = call.catalog.maintenance.optimize_catalog(min_age=age)
     said = [
         f"{formatting.counted(done.fragments_before, 'fragment')} became "
         f"{formatting.number(done.fragments_after)}"

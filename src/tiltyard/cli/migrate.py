@@ -32,7 +32,7 @@ def migrate(
     out; -o csv, json or jsonl print every directory and what became of it.
     """
     with bar(call, "Looking at tables") as show:
-        report = call.catalog.migrate(
+        report = call.catalog.maintenance.migrate(
             dry_run=dry_run,
             progress=None if show is None else lambda done, total: show(done, total, ""),
         )

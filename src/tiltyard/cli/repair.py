@@ -60,13 +60,13 @@ def repair(
     if branches:
         deeds += _branches(call, identifier, apply=apply)
     if scrub:
-        stale = call.catalog.scrub_versions(identifier, dry_run=not apply)
+        stale = call.catalog.versions.scrub(identifier, dry_run=not apply)
         deeds += [("delete", f"version {each}") for each in stale]
     if auto_cleanup:
-        settings = call.catalog.stop_auto_cleanup(identifier, dry_run=not apply)
+        settings = call.catalog.health.stop_auto_cleanup(identifier, dry_run=not apply)
         deeds += [("remove", f"setting {each}") for each in settings]
     if adopt or discard or not (branches or scrub or auto_cleanup):
-        repaired = call.catalog.repair_table(
+        repaired = call.catalog.health.repair_table(
             identifier, adopt=adopt, discard=discard, dry_run=not apply
         )
         word = {"adopted": "adopt", "discarded": "discard"}.get(repaired.action, "")
@@ -76,7 +76,7 @@ def repair(
 
 
 def _branches(call: Call, identifier: Sequence[str], *, apply: bool) -> Iterator[Deed]:
-    for each in call.catalog.reconcile_orphaned_branches(identifier, dry_run=not apply):
+    for each in call.catalog.health.reconcile_branches(identifier, dry_run=not apply):
         yield ("keep" if each.reason else "remove"), f"branch {each.branch}"
 
 

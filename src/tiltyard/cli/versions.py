@@ -36,7 +36,7 @@ def manage(
     People see a summary and the tables that were left out; -o csv, json or jsonl print all.
     """
     with bar(call, "Looking at tables") as show:
-        report = call.catalog.manage_versions(
+        report = call.catalog.versions.manage(
             dry_run=dry_run,
             progress=None if show is None else lambda done, total: show(done, total, ""),
         )
@@ -75,7 +75,7 @@ def snapshot(
 
     The versions of the catalog are those of its manifest: every change of it is one.
     """
-    taken = call.catalog.snapshot(version, managed_only=managed_only)
+    taken = call.catalog.versions.snapshot(version, managed_only=managed_only)
     call.out.rows(
         SNAPSHOT,
         (
@@ -109,14 +109,14 @@ def hide_version(
     It is not deleted, and show-version brings it back. The latest can't be hidden.
     """
     identifier = identifiers.parse(table)
-    call.catalog.hide_version(identifier, version, reason=reason)
+    call.catalog.versions.hide(identifier, version, reason=reason)
     _tell(call, identifier, version, hidden=True)
 
 
 def show_version(call: Call, table: Name, version: Number) -> None:
     """Let readers see a version again that was hidden."""
     identifier = identifiers.parse(table)
-    call.catalog.show_version(identifier, version)
+    call.catalog.versions.show(identifier, version)
     _tell(call, identifier, version, hidden=False)
 
 

@@ -39,4 +39,4 @@ class Doctor:
 
 
 def _examine(catalog: DirectoryNamespace) -> list[Finding]:
-    return catalog.doctor()
+    return catalog.health.doctor()

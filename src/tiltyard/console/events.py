@@ -64,7 +64,7 @@ def _of_catalog(catalog: DirectoryNamespace, principal: Principal) -> list[Happe
             ", ".join(map(names.dotted, each.tables)),
             each.detail or each.outcome,
         )
-        for each in catalog.list_recovered(most=MOST_SHOWN)
+        for each in catalog.health.list_recovered(most=MOST_SHOWN)
         if all(map(principal.sees, each.tables))
     ]
     return dropped + recovered

@@ -89,8 +89,8 @@ class Figures:
 
 def count(catalog: DirectoryNamespace) -> Figures:
     """Look at everything: a listing of each table, and a few requests for each version."""
-    tables = catalog.inventory_all_tables()
-    orphans = list(catalog.find_orphans())
+    tables = catalog.maintenance.inventory_all_tables()
+    orphans = list(catalog.health.find_orphans())
     return Figures(
         tables={tuple(names.parse_dotted(each.table)): each for each in tables},
         trash=tuple(catalog.list_trash(with_bytes=True)),

@@ -70,7 +70,7 @@ def _progress(note: Progress) -> Callable[[Any, int, int], None]:
 
 
 def _plan_optimize(catalog: DirectoryNamespace, choices: Choices, note: Progress) -> Result:
-    tables = catalog.choose_tables(choices.inside)
+    tables = catalog.maintenance.choose_tables(choices.inside)
     rows = []
     with ThreadPoolExecutor(LOOKING_THREADS) as pool:
         looked = pool.map(lambda table: _shape(catalog, table), tables)
@@ -114,7 +114,7 @@ def _shape(catalog: DirectoryNamespace, table: TableId) -> dict[str, Any]:
 def _optimize(catalog: DirectoryNamespace, tables: Sequence[TableId], note: Progress) -> Result:
     rows = [
         asdict(each)
-        for each in catalog.optimize_all_tables(tables=tables, progress=_progress(note))
+        for each in catalog.maintenance.optimize_all_tables(tables=tables, progress=_progress(note))
     ]
     done = [row for row in rows if row["committed"]]
     before, after = sum(r["files_before"] for r in done), sum(r["files_after"] for r in done)
@@ -136,7 +136,7 @@ def _optimize(catalog: DirectoryNamespace, tables: Sequence[TableId], note: Prog
 
 def _plan_cleanup(catalog: DirectoryNamespace, choices: Choices, note: Progress) -> Result:
     policy = CleanupPolicy(choices.keep, choices.older_than)
-    found = catalog.cleanup_all_tables(
+    found = catalog.maintenance.cleanup_all_tables(
         policy, choices.inside, dry_run=True, progress=_progress(note)
     )
     rows = [asdict(each) for each in found if each.error or not each.is_nothing]
@@ -158,7 +158,7 @@ def _cleanup(
     tables: Sequence[Sequence[str]],
     note: Progress,
 ) -> Result:
-    found = catalog.cleanup_all_tables(policy, tables=tables, progress=_progress(note))
+    found = catalog.maintenance.cleanup_all_tables(policy, tables=tables, progress=_progress(note))
     rows = [asdict(each) for each in found]
     return Result(f"Removed {_cleaned(rows)}.", _with_errors(_CLEANED, rows), rows)
 
@@ -222,7 +222,7 @@ def _purge(catalog: DirectoryNamespace, plan: PurgePlan, note: Progress) -> Resu
 
 def _plan_orphans(catalog: DirectoryNamespace, choices: Choices, note: Progress) -> Result:
     found = []
-    for each in catalog.find_orphans():
+    for each in catalog.health.find_orphans():
         found.append(each)
         note(len(found), 0, each.path)
     removable = [each for each in found if each.kind.is_removable]
@@ -243,7 +243,7 @@ def _plan_orphans(catalog: DirectoryNamespace, choices: Choices, note: Progress)
 
 
 def _remove(catalog: DirectoryNamespace, found: Sequence[Orphan]) -> Result:
-    gone = catalog.remove_orphans(found)
+    gone = catalog.health.remove_orphans(found)
     size = formatting.size(sum(each.bytes for each in gone))
     said = f"Removed {formatting.counted(len(gone), 'orphan')}, {size}."
     return Result(said, _ORPHAN, [_orphan(each) for each in gone])

@@ -119,7 +119,7 @@ def _inside(catalog: DirectoryNamespace, identifier: list[str]) -> dict[str, Any
             (each.name, formatting.type_name(each.type), each.nullable)
             for each in (detail.var_schema.fields if detail.var_schema else ())
         ],
-        "history": catalog.table_history(identifier),
+        "history": catalog.versions.history(identifier),
         "tags": catalog.list_table_tags(api.ListTableTagsRequest(id=identifier)).tags,
         "branches": catalog.list_table_branches(
             api.ListTableBranchesRequest(id=identifier)

@@ -148,6 +148,7 @@ class Purge:
 
     def claim(self, dropped: DroppedTable) -> PurgeClaim:
         """Take a dropped table: from here on there is no way back. Safe to repeat, by anyone."""
+        self._store.require_conditions()
         return self._arbiters.arbiter_for(dropped).claim(dropped)
 
     def delete(self, keys: Sequence[str]) -> None:

@@ -76,7 +76,7 @@ class Branches:
             if present.standing.get(name) is Standing.GOING:
                 raise ConcurrentModificationError(
                     f"branch '{name}' of table {names.display(table.id)} is being removed",
-                    hint="reconcile_orphaned_branches finishes that",
+                    hint="health.reconcile_branches finishes that",
                 )
             before = existing if present.blob is None else ()
             return {**dict.fromkeys(before, Standing.LIVE), **present.standing, name: Standing.LIVE}

@@ -1,4 +1,4 @@
-"""Operations that look after a catalog: ending what crashes left, and finding what is amiss."""
+"""`catalog.health`: ending what crashes left, finding what is amiss, and mending it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from tiltyard.maintenance.doctor import Progress
 from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
 from tiltyard.maintenance.findings import Finding
 from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
-from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
 from tiltyard.maintenance.settled import Settled, settled
 from tiltyard.names import TableId
-from tiltyard.namespace.requests import operation
-from tiltyard.namespace.rooms import Rooms
+from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
 
 Duration = str | int | float
 
 
-class HealthOperations(Rooms):
-    """Recovering, repairing, finding orphans, and the doctor."""
+class Health(OperationGroup):
+    """Recovery, drift, orphans, and the doctor."""
 
     @operation("recover")
     def recover(self, *, older_than: Duration | None = None) -> list[Recovered]:
@@ -35,9 +33,9 @@ class HealthOperations(Rooms):
         minute ago, or than `older_than`, is left to its owner. A second run finds nothing.
         """
         patience_ms = PATIENCE_MS if older_than is None else _ms(older_than, "older_than")
-        self._store.require_conditions()
-        swept = self._recovery.sweep(patience_ms=patience_ms)
-        return [*swept, *self._left_overs.finish(patience_ms=patience_ms)]
+        self.context.store.require_conditions()
+        swept = self.services.recovery.sweep(patience_ms=patience_ms)
+        return [*swept, *self.services.left_overs.finish(patience_ms=patience_ms)]
 
     @operation("recover")
     def recover_compactions(
@@ -45,18 +43,18 @@ class HealthOperations(Rooms):
     ) -> list[Recovered]:
         """End what a crash left of compactions of some tables, and of nothing else."""
         patience_ms = _ms(older_than, "older_than")
-        self._store.require_conditions()
-        return self._recovery.sweep_compactions(tables, patience_ms=patience_ms)
+        self.context.store.require_conditions()
+        return self.services.recovery.sweep_compactions(tables, patience_ms=patience_ms)
 
     @operation("list what was recovered in")
     def list_recovered(self, *, most: int = 100) -> list[Settled]:
         """The last operations that recoveries brought to an end, newest first."""
-        return list(settled(self._store, most))
+        return list(settled(self.context.store, most))
 
     # -- drift
 
     @operation("look for drift of table")
-    def drift_of(self, id: Sequence[str]) -> Drift:
+    def drift(self, id: Sequence[str]) -> Drift:
         """The versions that others wrote to the directory of a managed table past the catalog."""
         table, drifts = self._managed_table(id)
         return drifts.of(table)
@@ -80,7 +78,7 @@ class HealthOperations(Rooms):
         table, drifts = self._managed_table(id)
         if dry_run:
             return _would_mend(drifts.of(table), adopt=adopt, discard=discard)
-        self._before_write([table.id])
+        self.services.access.before_write([table.id])
         if adopt:
             return drifts.adopt(table)
         if discard:
@@ -90,49 +88,47 @@ class HealthOperations(Rooms):
         return repaired
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
-        table = self._catalog.find(names.parse_table_id(id))
-        if self._drifts is None or not table.managed or table.arriving:
+        table = self.services.access.find(id)
+        if self.services.drifts is None or not table.managed or table.arriving:
             raise UnsupportedOperationError(
                 f"the versions of table {names.display(table.id)} are files, so whoever writes one "
                 f"has written a version",
-                hint="manage_versions makes rows of them",
+                hint="versions.manage makes rows of them",
             )
-        return table, self._drifts
+        return table, self.services.drifts
 
     # -- branches and settings
 
     @operation("reconcile the branches of table")
-    def reconcile_orphaned_branches(
+    def reconcile_branches(
         self, id: Sequence[str], *, dry_run: bool = False
     ) -> list[RemovedBranch]:
         """Remove branches that Lance has and the catalog's list of the table's branches has not.
 
         Never `main`, and nothing if there is no list. One that a tag or a branch needs stays.
         """
-        table = self._catalog.find(names.parse_table_id(id))
+        table = self.services.access.find(id)
         if not dry_run:
-            self._store.require_conditions()
-        return self._branches.reconcile(table, self._open(table), dry_run=dry_run)
-
-    @operation("delete stale versions of table")
-    def scrub_versions(self, id: Sequence[str], *, dry_run: bool = False) -> list[int]:
-        """Delete versions that a stale writer left behind the boundary; they count for nothing."""
-        identifier = names.parse_table_id(id)
-        if dry_run:
-            return list(self._versions.stale(self._catalog.find(identifier)))
-        return list(self._versions.scrub(identifier))
+            self.context.store.require_conditions()
+        return self.services.branches.reconcile(
+            table, self.services.access.open(table), dry_run=dry_run
+        )
 
     @operation("stop the automatic clean-up of table")
     def stop_auto_cleanup(self, id: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Take away the settings by which Lance deletes versions on its own. One commit."""
-        table = self._catalog.find(names.parse_table_id(id))
+        table = self.services.access.find(id)
         if dry_run:
-            return [key for key in self._open(table).config() if key.startswith(AUTO_CLEANUP)]
-        with self._changing(table) as dataset:
-            found = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
-            if found:
-                dataset.delete_config_keys(found)
-        return found
+            return [
+                key
+                for key in self.services.access.open(table).config()
+                if key.startswith(AUTO_CLEANUP)
+            ]
+        with self.services.access.change(table) as dataset:
+            keys = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
+            if keys:
+                dataset.delete_config_keys(keys)
+        return keys
 
     # -- orphans
 
@@ -144,8 +140,8 @@ class HealthOperations(Rooms):
         the files of some tables. Found one after the other."""
         tables = None
         if ids is not None:
-            tables = [self._catalog.find(names.parse_table_id(each)) for each in ids]
-        return self._orphans.find(tables, orphan_floor_ms(older_than))
+            tables = [self.services.access.find(id) for id in ids]
+        return self.services.orphans.find(tables, orphan_floor_ms(older_than))
 
     @operation("remove orphans of")
     def remove_orphans(
@@ -161,12 +157,7 @@ class HealthOperations(Rooms):
         `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
         """
         floor_ms = orphan_floor_ms(older_than, removes=True, even_if_young=even_if_young)
-        return self._orphans.remove(found, floor_ms)
-
-    @property
-    def orphan_units(self) -> Orphans:
-        """The units of work of which a search for orphans is made, for a job that runs them."""
-        return self._orphans
+        return self.services.orphans.remove(found, floor_ms)
 
     @operation("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
@@ -174,18 +165,18 @@ class HealthOperations(Rooms):
 
         The answer is the name under which the trash has it.
         """
-        location = names.relative_location(self._root, directory)
-        seconds = self._settings.default_ttl if ttl is None else duration(ttl)
+        location = names.relative_location(self.context.settings.root, directory)
+        seconds = self.context.settings.default_ttl if ttl is None else duration(ttl)
         ttl_ms = None if seconds is None else round(seconds * 1000)
-        terms = DropTerms(ttl_ms, self._settings.actor, "it had no name")
-        return self._lifecycle.adopt(location, terms)
+        terms = DropTerms(ttl_ms, self.context.settings.actor, "it had no name")
+        return self.services.lifecycle.adopt(location, terms)
 
     # -- the doctor
 
     @operation("examine")
     def doctor(self, *, progress: Progress | None = None) -> list[Finding]:
         """Everything that is not as it should be, errors first. Nothing is changed."""
-        return self._doctor.examine(progress)
+        return self.services.doctor.examine(progress)
 
 
 def orphan_floor_ms(
@@ -212,7 +203,7 @@ def _ms(value: Duration, name: str) -> int:
 def _would_mend(drift: Drift, *, adopt: bool, discard: bool) -> Repaired:
     if not (adopt or discard or drift.is_benign):
         _require_none(drift)
-    versions = tuple(each.version for each in drift.foreign)
+    versions = tuple(foreign.version for foreign in drift.foreign)
     if not versions:
         return Repaired(drift.id, Mending.NOTHING)
     return Repaired(drift.id, Mending.DISCARDED if discard else Mending.ADOPTED, versions)

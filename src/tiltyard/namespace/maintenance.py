@@ -1,43 +1,25 @@
-"""Operations that keep tables and the catalog in shape."""
+"""`catalog.maintenance`: optimizing, cleaning up, counting and migrating tables."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tiltyard import names
+from tiltyard.catalog.migration import Migrated
+from tiltyard.lifecycle.trash import Trashed
 from tiltyard.maintenance import fleet
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.fleet import Progress
-from tiltyard.maintenance.ground import Ground
-from tiltyard.maintenance.indexing import IndexBuilder
+from tiltyard.maintenance.inventory import State, TableInventory, VersionInventory
 from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
-from tiltyard.maintenance.splitting import Splitter
 from tiltyard.names import TableId
-from tiltyard.namespace.requests import operation
-from tiltyard.namespace.rooms import Rooms
-from tiltyard.store import Retry
+from tiltyard.namespace.base import OperationGroup, operation
 
 
-class MaintenanceOperations(Rooms):
-    """Optimizing tables and cleaning up their old versions."""
-
-    @functools.cached_property
-    def _ground(self) -> Ground:
-        return Ground(
-            self._store,
-            self._lance,
-            self._catalog,
-            self._versions,
-            self._settings,
-            self._clock,
-            Retry(attempts=10),
-            self._recovery,
-            self._branches,
-            self._client,
-        )
+class Maintenance(OperationGroup):
+    """Operations on the files of tables and of the catalog. No row of a table changes."""
 
     @operation("optimize table")
     def optimize_table(
@@ -53,18 +35,10 @@ class MaintenanceOperations(Rooms):
 
         Others may write meanwhile; ConcurrentModificationError if they came first every time. A
         table of which more than `most_bytes` would be written again, and that can be split, is
-        skipped: `compaction_steps` is for those.
+        skipped: `maintenance.splitting` is for those.
         """
-        optimizer, table = Optimizer(self._ground, options), names.parse_table_id(id)
+        optimizer, table = Optimizer(self.services.maintenance, options), names.parse_table_id(id)
         return optimizer.plan(table) if dry_run else optimizer.run(table, most_bytes)
-
-    def compaction_steps(self, options: OptimizeOptions | None = None) -> Splitter:
-        """The steps by which several processes share the compaction of one table."""
-        return Splitter(self._ground, options)
-
-    def index_steps(self) -> IndexBuilder:
-        """The steps by which several processes share the building of one index."""
-        return IndexBuilder(self._ground)
 
     @operation("optimize the tables of")
     def optimize_all_tables(
@@ -80,13 +54,13 @@ class MaintenanceOperations(Rooms):
         A table that fails has a row with its error. Several are worked on at once:
         `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
         """
-        optimizer = Optimizer(self._ground, options)
+        optimizer = Optimizer(self.services.maintenance, options)
         return fleet.run(
             self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
             progress,
-            self._settings.secrets,
+            self.context.settings.secrets,
         )
 
     @operation("clean up table")
@@ -99,7 +73,7 @@ class MaintenanceOperations(Rooms):
         The removal of a branch that a crash cut off is finished first. Safe to break off and to
         repeat: the next run goes on.
         """
-        cleaner = Cleaner(self._ground, policy)
+        cleaner = Cleaner(self.services.maintenance, policy)
         work = cleaner.plan if dry_run else cleaner.run
         return work(names.parse_table_id(id))
 
@@ -117,13 +91,13 @@ class MaintenanceOperations(Rooms):
 
         A table that fails has a row with its error. Dropped tables are left as they are.
         """
-        cleaner = Cleaner(self._ground, policy)
+        cleaner = Cleaner(self.services.maintenance, policy)
         return fleet.run(
             self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
             progress,
-            self._settings.secrets,
+            self.context.settings.secrets,
         )
 
     @operation("optimize the catalog")
@@ -131,9 +105,9 @@ class MaintenanceOperations(Rooms):
         """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
         ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
         """
-        if self._manifest is None:
+        if not self.context.manifest.is_enabled:
             return CatalogOptimized()
-        keeper = ManifestKeeper(self._ground, self.context.manifest.table)
+        keeper = ManifestKeeper(self.services.maintenance, self.context.manifest.table)
         return keeper.run(min_age)
 
     @operation("choose tables of")
@@ -147,8 +121,57 @@ class MaintenanceOperations(Rooms):
         NamespaceNotFoundError. Nothing is said about whether given tables exist.
         """
         if tables is not None:
-            return [names.parse_table_id(each) for each in tables]
+            return [names.parse_table_id(id) for id in tables]
         inside = None if namespace is None else names.parse_namespace_id(namespace)
         if inside:
-            self._catalog.describe_namespace(inside)
-        return fleet.tables_of(self._catalog.list_all_tables(), inside)
+            self.context.catalog.describe_namespace(inside)
+        return fleet.tables_of(self.context.catalog.list_all_tables(), inside)
+
+    # -- inventories: what tables are made of, and what their bytes are for
+
+    @operation("count table")
+    def inventory_table(self, id: Sequence[str]) -> TableInventory:
+        """Rows, fragments, files, and bytes by whom they are for. A listing of the table's files,
+        and two requests for each of its versions."""
+        return self.services.inventory.of(self.services.access.find(id))
+
+    @operation("count the versions of table")
+    def inventory_versions(self, id: Sequence[str]) -> list[VersionInventory]:
+        """Every version that has a file, oldest first."""
+        return list(self.services.inventory.versions(self.services.access.find(id)))
+
+    @operation("count a dropped table")
+    def inventory_dropped(self, dropped: Trashed) -> TableInventory:
+        """A table of `list_trash`: all of its bytes are trash."""
+        return self.services.inventory.of_trashed(dropped)
+
+    @operation("count the tables of")
+    def inventory_all_tables(
+        self,
+        namespace: Sequence[str] | None = None,
+        *,
+        tables: Sequence[Sequence[str]] | None = None,
+        progress: Progress[TableInventory] | None = None,
+    ) -> list[TableInventory]:
+        """Count every table, or those of a namespace and below, or the given ones.
+
+        A table that can't be read has a row with its error.
+        """
+        return fleet.run(
+            self.choose_tables(namespace, tables),
+            self.inventory_table,
+            lambda table, error: TableInventory(names.dotted(table), State.UNKNOWN, error=error),
+            progress,
+            self.context.settings.secrets,
+        )
+
+    # -- migration
+
+    def migrate(
+        self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> list[Migrated]:
+        """Give every V1 table of the directory a row in the manifest; its bytes do not move.
+
+        Safe to repeat. Afterwards `dir_listing_enabled=false` shows the same tables.
+        """
+        return self.services.migration.run(dry_run=dry_run, progress=progress)

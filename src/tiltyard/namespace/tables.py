@@ -1,9 +1,10 @@
-"""Operations on tables that exist, and how they come to exist."""
+"""Operations on namespaces, on tables that exist, and how tables come to exist."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,16 +12,16 @@ import lance_namespace as api
 from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
 from tiltyard import names
-from tiltyard.catalog.base import CreateMode, RegisterMode
-from tiltyard.catalog.migration import Migrated, Migration
-from tiltyard.errors import InvalidInputError, TableNotFoundError
+from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
 from tiltyard.lifecycle.arbiter import Registration
-from tiltyard.namespace.requests import choice, operation, properties_of
-from tiltyard.namespace.rooms import Rooms
+from tiltyard.namespace.base import CatalogBase, choice, operation, properties_of
+from tiltyard.namespace.services import Services
+from tiltyard.namespace.trash import drop_terms
 from tiltyard.paging import page
 from tiltyard.tables import describe, schema
 from tiltyard.tables.ipc import check_schema, read_ipc
-from tiltyard.tables.scan import Snapshot
 
 if TYPE_CHECKING:
     import lance
@@ -28,8 +29,61 @@ if TYPE_CHECKING:
 PROBING_THREADS = 16
 
 
-class TableOperations(Rooms):
-    """Listing, describing, declaring, creating, registering and renaming tables."""
+class DropMode(StrEnum):
+    """What to do if the namespace to drop does not exist."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class TableOperations(CatalogBase):
+    """Namespaces and their properties; listing, describing, creating and renaming tables."""
+
+    # -- namespaces
+
+    @operation("list namespaces of")
+    def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
+        parent = names.parse_namespace_id(request.id)
+        found, token = page(
+            self.context.catalog.list_namespaces(parent), request.page_token, request.limit
+        )
+        return api.ListNamespacesResponse(namespaces=list(found), page_token=token)
+
+    @operation("describe namespace")
+    def describe_namespace(
+        self, request: api.DescribeNamespaceRequest
+    ) -> api.DescribeNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        return api.DescribeNamespaceResponse(
+            properties=dict(self.context.catalog.describe_namespace(namespace))
+        )
+
+    @operation("look for namespace")
+    def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
+        self.context.catalog.describe_namespace(names.parse_namespace_id(request.id))
+        return api.NamespaceExistsResponse()
+
+    @operation("create namespace")
+    def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        mode = choice(CreateMode, request.mode, "create mode")
+        kept = self.context.catalog.create_namespace(namespace, mode, request.properties or {})
+        return api.CreateNamespaceResponse(properties=dict(kept))
+
+    @operation("drop namespace")
+    def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
+        namespace = names.parse_namespace_id(request.id)
+        mode = choice(DropMode, request.mode, "drop mode")
+        behaviour = choice(DropBehaviour, request.behavior, "drop behavior")
+        try:
+            properties = self.services.lifecycle.drop_namespace(
+                namespace, behaviour, drop_terms(self.context)
+            )
+        except NamespaceNotFoundError:
+            if mode is DropMode.FAIL:
+                raise
+            return api.DropNamespaceResponse()
+        return api.DropNamespaceResponse(properties=dict(properties))
 
     # -- tables: which there are
 
@@ -40,23 +94,23 @@ class TableOperations(Rooms):
         `include_declared=false` alone looks into each table, many at a time.
         """
         namespace = names.parse_namespace_id(request.id)
-        found = self._catalog.list_tables(namespace)
+        found = self.context.catalog.list_tables(namespace)
         if request.include_declared is False:
             found = self._without_declared([(*namespace, name) for name in found], found)
         return _page_of(found, request)
 
     @operation("list all tables")
     def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
-        found = self._catalog.list_all_tables()
+        found = self.context.catalog.list_all_tables()
         if request.include_declared is False:
             found = self._without_declared([names.split_object_id(each) for each in found], found)
         return _page_of(found, request)
 
     @operation("look for table")
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
-        table = self._catalog.find(names.parse_table_id(request.id))
+        table = self.services.access.find(request.id)
         if request.version is not None:
-            self._open(table, describe.At(request.version))
+            self.services.access.open(table, describe.At(request.version))
         return api.TableExistsResponse()
 
     @operation("describe table")
@@ -64,22 +118,22 @@ class TableOperations(Rooms):
         """What finding the table takes: one request for a table of the manifest, two in directory
         mode, three for a root table in both; with detail, what Lance needs to open the version."""
         at = describe.At(request.version, request.tag, request.branch)
-        table = self._catalog.find(names.parse_table_id(request.id))
-        uri = self._uri(table)
+        table = self.services.access.find(request.id)
+        uri = self.services.access.uri(table)
         answer = api.DescribeTableResponse(
             table=table.id[-1],
             namespace=list(table.id[:-1]),
             location=uri,
             table_uri=_complete(uri) if request.with_table_uri else None,
-            storage_options=self._vended(request.vend_credentials),
+            storage_options=_vended(self.context, request.vend_credentials),
             properties=properties_of(table),
-            managed_versioning=self._tracks_versions(table),
+            managed_versioning=_tracks_versions(self.context, table),
         )
         wants_detail = bool(request.load_detailed_metadata) or at != describe.LATEST
         if request.check_declared or wants_detail:
-            answer.is_only_declared = self._catalog.is_only_declared(table)
+            answer.is_only_declared = self.context.catalog.is_only_declared(table)
         if wants_detail and not answer.is_only_declared:
-            detail = describe.describe(self._open(table, at))
+            detail = describe.describe(self.services.access.open(table, at))
             answer.version = detail.version
             answer.var_schema = schema.to_json(detail.schema)
             answer.stats = TableBasicStats(
@@ -95,22 +149,8 @@ class TableOperations(Rooms):
         self, id: Sequence[str], *, version: int | None = None, tag: str | None = None
     ) -> lance.LanceDataset:
         """The table as pylance's own dataset, at its latest version or another."""
-        table = self._catalog.find(names.parse_table_id(id))
-        return self._open(table, describe.At(version, tag))
-
-    @operation("read table")
-    def snapshot_table(self, id: Sequence[str], at: describe.At = describe.LATEST) -> Snapshot:
-        """One version of a table, fixed, in a form that other processes can open."""
-        table = self._catalog.find(names.parse_table_id(id))
-        dataset = self._open(table, at)
-        return Snapshot(self._uri(table), at.pinned(dataset), dict(self._settings.storage))
-
-    @operation("list the versions of table")
-    def table_history(self, id: Sequence[str]) -> list[describe.Version]:
-        """Every version of a table that is still there, oldest first."""
-        table = self._catalog.find(names.parse_table_id(id))
-        shown = {each.version for each in self._versions.visible(table.id)}
-        return [each for each in describe.history(self._open(table)) if each.version in shown]
+        table = self.services.access.find(id)
+        return self.services.access.open(table, describe.At(version, tag))
 
     # -- tables: making and removing
 
@@ -119,39 +159,11 @@ class TableOperations(Rooms):
         """Reserve a name without data. V1 three requests, V2 five."""
         return self.declare_tables([request])[0]
 
-    @operation("declare tables")
     def declare_tables(
         self, requests: Sequence[api.DeclareTableRequest]
     ) -> list[api.DeclareTableResponse]:
         """Reserve any number of names; in the manifest in one commit, all of them or none."""
-        wanted: dict[names.TableId, Mapping[str, str]] = {}
-        for request in requests:
-            identifier = names.parse_table_id(request.id)
-            if identifier in wanted:
-                raise InvalidInputError(f"table {names.display(identifier)} is named twice")
-            self._check_own_location(identifier, request.location)
-            wanted[identifier] = request.properties or {}
-        declared = self._catalog.declare_all(wanted) if wanted else []
-        return [
-            api.DeclareTableResponse(
-                location=self._uri(table),
-                storage_options=self._vended(request.vend_credentials),
-                properties=properties_of(table),
-                managed_versioning=self._tracks_versions(table),
-            )
-            for table, request in zip(declared, requests, strict=True)
-        ]
-
-    def _check_own_location(self, identifier: names.TableId, location: str | None) -> None:
-        """Lance's clients may name the location that the catalog would choose, and no other."""
-        if location is None:
-            return
-        wanted = names.relative_location(self._settings.root, location)
-        if len(identifier) > 1 or wanted != names.table_directory(identifier[0]):
-            raise InvalidInputError(
-                f"the location of a table is chosen by the catalog, so it can't be {location!r}",
-                hint="leave it out, or write the table and register it",
-            )
+        return declare(self.services, requests)
 
     @operation("create table")
     def create_table(
@@ -162,12 +174,12 @@ class TableOperations(Rooms):
         mode = choice(CreateMode, request.mode, "create mode")
         rows = read_ipc(request_data)
         check_schema(rows.schema)
-        self._before_write([identifier])
-        created = self._creation.create(identifier, rows, mode, request.properties or {})
+        self.services.access.before_write([identifier])
+        created = self.services.creation.create(identifier, rows, mode, request.properties or {})
         return api.CreateTableResponse(
-            location=self._uri(created.table),
+            location=self.services.access.uri(created.table),
             version=created.version,
-            storage_options=self._vended(None),
+            storage_options=_vended(self.context, None),
             properties=properties_of(created.table),
         )
 
@@ -198,17 +210,19 @@ class TableOperations(Rooms):
         wanted = [
             Registration(
                 names.parse_table_id(request.id),
-                names.relative_location(self._settings.root, request.location),
+                names.relative_location(self.context.settings.root, request.location),
                 choice(RegisterMode, request.mode, "register mode"),
                 request.properties or {},
             )
             for request in requests
         ]
-        registered = self._lifecycle.register_all(wanted)
-        if self._versions.management.is_on:
-            self._versions.management.bring_in(registered)
+        registered = self.services.lifecycle.register_all(wanted)
+        if self.services.versions.management.is_on:
+            self.services.versions.management.bring_in(registered)
         return [
-            api.RegisterTableResponse(location=self._uri(table), properties=properties_of(table))
+            api.RegisterTableResponse(
+                location=self.services.access.uri(table), properties=properties_of(table)
+            )
             for table in registered
         ]
 
@@ -216,9 +230,11 @@ class TableOperations(Rooms):
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
-        table = self._lifecycle.deregister(identifier)
+        table = self.services.lifecycle.deregister(identifier)
         return api.DeregisterTableResponse(
-            id=list(identifier), location=self._uri(table), properties=properties_of(table)
+            id=list(identifier),
+            location=self.services.access.uri(table),
+            properties=properties_of(table),
         )
 
     @operation("rename table")
@@ -229,27 +245,13 @@ class TableOperations(Rooms):
             identifier[:-1] if request.new_namespace_id is None else request.new_namespace_id
         )
         target = names.parse_table_id([*namespace, request.new_table_name])
-        self._lifecycle.rename(identifier, target)
+        self.services.lifecycle.rename(identifier, target)
         return api.RenameTableResponse()
-
-    def migrate(
-        self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> list[Migrated]:
-        """Give every V1 table of the directory a row in the manifest; its bytes do not move.
-
-        Safe to repeat. Afterwards `dir_listing_enabled=false` shows the same tables.
-        """
-        return self._migration.run(dry_run=dry_run, progress=progress)
-
-    @property
-    def migration_units(self) -> Migration:
-        """The units of work of which a migration is made, for a job that runs them."""
-        return self._migration
 
     def _without_declared(self, tables: Sequence[names.TableId], shown: Sequence[str]) -> list[str]:
         def has_versions(table: names.TableId) -> bool:
             try:
-                return not self._catalog.is_only_declared(self._catalog.find(table))
+                return not self.context.catalog.is_only_declared(self.context.catalog.find(table))
             except TableNotFoundError:
                 return False
 
@@ -259,6 +261,62 @@ class TableOperations(Rooms):
                 for name, keep in zip(shown, pool.map(has_versions, tables), strict=True)
                 if keep
             ]
+
+
+@operation("declare tables")
+def declare(
+    services: Services, requests: Sequence[api.DeclareTableRequest]
+) -> list[api.DeclareTableResponse]:
+    """Reserve names without data; in the manifest in one commit, all of them or none."""
+    context = services.context
+    wanted: dict[names.TableId, Mapping[str, str]] = {}
+    for request in requests:
+        identifier = names.parse_table_id(request.id)
+        if identifier in wanted:
+            raise InvalidInputError(f"table {names.display(identifier)} is named twice")
+        _check_own_location(context, identifier, request.location)
+        wanted[identifier] = request.properties or {}
+    declared = context.catalog.declare_all(wanted) if wanted else []
+    return [
+        api.DeclareTableResponse(
+            location=services.access.uri(table),
+            storage_options=_vended(context, request.vend_credentials),
+            properties=properties_of(table),
+            managed_versioning=_tracks_versions(context, table),
+        )
+        for table, request in zip(declared, requests, strict=True)
+    ]
+
+
+def _check_own_location(
+    context: CatalogContext, identifier: names.TableId, location: str | None
+) -> None:
+    """Lance's clients may name the location that the catalog would choose, and no other."""
+    if location is None:
+        return
+    wanted = names.relative_location(context.settings.root, location)
+    if len(identifier) > 1 or wanted != names.table_directory(identifier[0]):
+        raise InvalidInputError(
+            f"the location of a table is chosen by the catalog, so it can't be {location!r}",
+            hint="leave it out, or write the table and register it",
+        )
+
+
+def _tracks_versions(context: CatalogContext, table: Table) -> bool | None:
+    """Whether Lance is to publish every commit through the catalog."""
+    return context.settings.table_version_tracking_enabled or table.managed or None
+
+
+def _vended(context: CatalogContext, wanted: bool | None) -> dict[str, str] | None:
+    """The caller's own storage options, if the catalog was opened to hand them out."""
+    settings = context.settings
+    if not settings.vend_input_storage_options or wanted is False:
+        return None
+    options = dict(settings.storage)
+    interval = settings.vend_input_storage_options_refresh_interval_millis
+    if interval is not None:
+        options["expires_at_millis"] = str(context.clock.now_ms() + interval)
+    return options
 
 
 def _page_of(found: Sequence[str], request: api.ListTablesRequest) -> api.ListTablesResponse:

@@ -20,16 +20,14 @@ from tiltyard.errors import (
     TransactionNotFoundError,
     UnsupportedOperationError,
 )
-from tiltyard.namespace.data import DataOperations
-from tiltyard.namespace.requests import operation
-from tiltyard.namespace.tables import TableOperations
-from tiltyard.namespace.versions import VersionOperations
+from tiltyard.namespace.base import CatalogBase, operation
+from tiltyard.namespace.tables import declare
 from tiltyard.tables import refs, transactions
 from tiltyard.tables.describe import At
 from tiltyard.tables.transactions import SUCCEEDED, Commit
 
 
-class TransactionOperations(TableOperations, VersionOperations, DataOperations):
+class TransactionOperations(CatalogBase):
     """Describing transactions, and committing to several tables."""
 
     @operation("describe transaction")
@@ -57,8 +55,8 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
             raise InvalidInputError(
                 "a transaction is named by the id of its table and, after it, its own"
             )
-        table, wanted = self._found(parts[:-1]), parts[-1]
-        dataset = self._read_found(table)
+        table, wanted = self.services.access.find(parts[:-1]), parts[-1]
+        dataset = self.services.access.read(table)
         for branch in (None, *refs.branches(dataset)):
             found = self._commit_on(table, branch, wanted)
             if found is not None:
@@ -70,18 +68,18 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
     def _commit_on(self, table: Table, branch: str | None, wanted: str) -> Commit | None:
         if wanted.isdecimal():
             try:
-                self._versions.describe(table.id, int(wanted), branch)
+                self.services.versions.describe(table.id, int(wanted), branch)
             except TableVersionNotFoundError:
                 return None
-            return transactions.at(self._open(table, At(branch=branch)), int(wanted))
+            return transactions.at(self.services.access.open(table, At(branch=branch)), int(wanted))
         inside = "" if branch is None else f"/{names.BRANCHES_DIRECTORY}/{branch}"
         location = f"{table.location}{inside}"
-        begun = transactions.read_versions(self._store, location, wanted)
+        begun = transactions.read_versions(self.context.store, location, wanted)
         if not begun:
             return None
-        visible = [each.version for each in self._versions.visible(table.id, branch)]
+        visible = [each.version for each in self.services.versions.visible(table.id, branch)]
         later = (version for version in visible if version > min(begun))
-        return transactions.find(self._open(table, At(branch=branch)), later, wanted)
+        return transactions.find(self.services.access.open(table, At(branch=branch)), later, wanted)
 
     @operation("commit to tables")
     def batch_commit_tables(
@@ -110,7 +108,7 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
         if len(asked) > 1:
             self._must_be_one_commit(kind, asked)
         if kind == "declare_table":
-            return self.declare_tables(asked)
+            return list(declare(self.services, asked))
         if kind == "create_table_version":
             entries = [
                 CreateTableVersionEntry(**each.model_dump(exclude={"context", "identity"}))
@@ -127,10 +125,10 @@ class TransactionOperations(TableOperations, VersionOperations, DataOperations):
     def _must_be_one_commit(self, kind: str, asked: list[Any]) -> None:
         hint = "commit them one after the other"
         if kind == "create_table_version":
-            at_once = all(self._found(each.id).managed for each in asked)
-            hint = "manage_versions makes that possible"
+            at_once = all(self.services.access.find(each.id).managed for each in asked)
+            hint = "versions.manage makes that possible"
         else:
-            at_once = kind == "declare_table" and self._settings.manifest_enabled
+            at_once = kind == "declare_table" and self.context.settings.manifest_enabled
         if not at_once:
             raise UnsupportedOperationError(
                 f"{kind} can't be done here for several tables in one commit", hint=hint

@@ -2,8 +2,9 @@
 
     catalog = RestCatalog("http://127.0.0.1:2333", key="ty_…")
     catalog.undrop_table(["prod", "users"])
+    catalog.maintenance.optimize_table(["prod", "users"])
 
-Methods, results and errors are those of a `DirectoryNamespace`.
+Methods, groups of methods, results and errors are those of a `DirectoryNamespace`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from tiltyard.rest.operation import Body, Operation
 from tiltyard.rest.own import OwnOperation
 from tiltyard.rest.protocol import ProtocolOperation
 
-_BY_NAME = {each.name: each for each in own.OPERATIONS}
+_BY_PATH = {operation.method_path: operation for operation in own.OPERATIONS}
+_GROUPS = frozenset(path.partition(".")[0] for path in _BY_PATH if "." in path)
 _BY_CODE: dict[ErrorCode, type[TiltyardError]] = {
     kind.code: kind
     for kind in vars(errors).values()
@@ -73,9 +75,11 @@ class RestCatalog:
     def __getattr__(self, name: str) -> Any:
         if name in _OURS:
             return functools.partial(self._call_protocol, _PROTOCOL[name])
+        if name in _GROUPS:
+            return _Group(self, name)
         # A drop is the protocol's, unless it says more than that can.
-        if name in _BY_NAME and name != "drop_table":
-            return functools.partial(self._call, _BY_NAME[name])
+        if name in _BY_PATH and name != "drop_table":
+            return functools.partial(self.call, _BY_PATH[name])
         return _translated(getattr(self._lance, name))
 
     def drop_table(
@@ -90,8 +94,8 @@ class RestCatalog:
             plainly: api.DropTableResponse = _translated(self._lance.drop_table)(request)
             return plainly
         id = _model("drop_table", request).id
-        dropped: api.DropTableResponse = self._call(
-            _BY_NAME["drop_table"], id, ttl=ttl, reason=reason
+        dropped: api.DropTableResponse = self.call(
+            _BY_PATH["drop_table"], id, ttl=ttl, reason=reason
         )
         return dropped
 
@@ -101,7 +105,8 @@ class RestCatalog:
         answer = self._send(operation, getattr(asked, "id", None), body)
         return TypeAdapter(operation.tells).validate_json(answer)
 
-    def _call(self, operation: OwnOperation, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, operation: OwnOperation, /, *args: Any, **kwargs: Any) -> Any:
+        """Carry out one of our own operations, with the arguments of its function."""
         said = inspect.signature(operation.function).bind(self, *args, **kwargs).arguments
         progress = said.pop("progress", None)
         _, *given = said.items()
@@ -126,6 +131,20 @@ class RestCatalog:
         if answer.status != operation.status:
             raise _error(answer.status, answer.data)
         return answer.data
+
+
+class _Group:
+    """The operations of one group, like `catalog.maintenance`."""
+
+    def __init__(self, catalog: RestCatalog, name: str) -> None:
+        self._catalog = catalog
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        operation = _BY_PATH.get(f"{self._name}.{name}")
+        if operation is None:
+            raise AttributeError(f"the server does not offer {self._name}.{name}")
+        return functools.partial(self._catalog.call, operation)
 
 
 def _model(name: str, request: Any) -> Any:

@@ -1,7 +1,8 @@
 """Our own operations under /tiltyard/v1: the trash, maintenance and health of a catalog.
 
-A row names a method of the namespace, or a function below; what a request may say and what it is
-answered with come from the signature of that.
+A row names a method of the catalog, like `undrop_table` or `health.recover`, and may name a
+function below that is called in its place; what a request may say and what it is answered with come
+from the signature.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import lance_namespace as api
@@ -40,7 +42,10 @@ class OwnOperation(Operation):
     """An operation whose request is the parameters of a function."""
 
     function: Callable[..., Any]
-    on_namespace: bool
+    # The method of the catalog, with its group; a client has the same method.
+    method_path: str
+    # Whether the function is that method, or one of ours that is given the whole desk.
+    is_method: bool
     # Whether it answers with what one may see, so that it needs no sight of the whole catalog.
     filtered: bool = False
 
@@ -92,8 +97,8 @@ class OwnOperation(Operation):
             raise InvalidInputError(wrong(error)) from error
 
     def _work(self, arguments: Mapping[str, Any]) -> Callable[[Desk], Any]:
-        if self.on_namespace:
-            return lambda desk: self.function(desk.namespace, **arguments)
+        if self.is_method:
+            return lambda desk: attrgetter(self.method_path)(desk.namespace)(**arguments)
         return lambda desk: self.function(desk, **arguments)
 
     def encode(self, result: Any) -> Any:
@@ -175,7 +180,7 @@ def find_orphans(
     desk: Desk, *, ids: Sequence[Id] | None = None, older_than: Duration | None = None
 ) -> list[Orphan]:
     """What nothing refers to, of the whole catalog or of some tables."""
-    return list(desk.namespace.find_orphans(ids, older_than=older_than))
+    return list(desk.namespace.health.find_orphans(ids, older_than=older_than))
 
 
 def remove_orphans(
@@ -187,8 +192,8 @@ def remove_orphans(
 ) -> list[Orphan]:
     """Delete what is still an orphan among these paths, and return what went."""
     wanted = set(paths)
-    found = desk.namespace.find_orphans(older_than=older_than)
-    return desk.namespace.remove_orphans(
+    found = desk.namespace.health.find_orphans(older_than=older_than)
+    return desk.namespace.health.remove_orphans(
         [each for each in found if each.path in wanted and each.kind.is_removable],
         older_than=older_than,
         even_if_young=even_if_young,
@@ -207,34 +212,44 @@ def _row(
     needs: Role,
     method: str,
     path: str,
-    what: str | Callable[..., Any],
+    method_path: str,
+    function: Callable[..., Any] | None = None,
     *,
+    name: str | None = None,
     changes: bool | None = None,
     filtered: bool = False,
 ) -> OwnOperation:
-    function = getattr(DirectoryNamespace, what) if isinstance(what, str) else what
     return OwnOperation(
-        name=function.__name__,
+        name=name or method_path.rpartition(".")[2],
         method=method,
         path=f"/tiltyard/v1/{path}",
         needs=needs,
         changes=needs is not Role.READER if changes is None else changes,
         body=Body.JSON if method == "POST" else Body.NOTHING,
-        function=function,
-        on_namespace=isinstance(what, str),
+        function=function or _method(method_path),
+        method_path=method_path,
+        is_method=function is None,
         filtered=filtered,
     )
+
+
+def _method(path: str) -> Callable[..., Any]:
+    """The function behind a method of the catalog, or of one of its groups."""
+    group, _, name = path.rpartition(".")
+    owner = typing.get_type_hints(DirectoryNamespace)[group] if group else DirectoryNamespace
+    function: Callable[..., Any] = getattr(owner, name)
+    return function
 
 
 _READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
 
 OPERATIONS: tuple[OwnOperation, ...] = (
-    _row(_READER, "POST", "token", issue_token, filtered=True),
-    _row(_ADMIN, "GET", "events", events, changes=False),
+    _row(_READER, "POST", "token", "issue_token", issue_token, filtered=True),
+    _row(_ADMIN, "GET", "events", "events", events, changes=False),
     # the trash
-    _row(_READER, "GET", "trash", list_trash, filtered=True),
+    _row(_READER, "GET", "trash", "list_trash", list_trash, filtered=True),
     _row(_READER, "GET", "table/{id}/status", "table_status"),
-    _row(_WRITER, "POST", "table/{id}/drop", drop_table),
+    _row(_WRITER, "POST", "table/{id}/drop", "drop_table", drop_table),
     _row(_WRITER, "POST", "table/{id}/undrop", "undrop_table"),
     _row(_WRITER, "POST", "table/{id}/hold", "hold_table"),
     _row(_ADMIN, "POST", "table/{id}/release", "release_table"),
@@ -244,31 +259,37 @@ OPERATIONS: tuple[OwnOperation, ...] = (
     _row(_READER, "POST", "trash/purgable", "list_purgable_tables"),
     _row(_READER, "POST", "purge/plan", "plan_purge"),
     _row(_ADMIN, "POST", "purge", "purge_tables"),
-    _row(_ADMIN, "POST", "purge/apply", apply_purge),
+    _row(_ADMIN, "POST", "purge/apply", "apply_purge", apply_purge),
     # versions
-    _row(_READER, "GET", "table/{id}/history", "table_history"),
-    _row(_WRITER, "POST", "table/{id}/hide_version", "hide_version"),
-    _row(_WRITER, "POST", "table/{id}/show_version", "show_version"),
-    _row(_ADMIN, "POST", "manage_versions", "manage_versions"),
+    _row(_READER, "GET", "table/{id}/history", "versions.history", name="table_history"),
+    _row(_WRITER, "POST", "table/{id}/hide_version", "versions.hide", name="hide_version"),
+    _row(_WRITER, "POST", "table/{id}/show_version", "versions.show", name="show_version"),
+    _row(_ADMIN, "POST", "manage_versions", "versions.manage", name="manage_versions"),
     # numbers
-    _row(_READER, "POST", "inventory", "inventory_all_tables"),
-    _row(_READER, "GET", "table/{id}/inventory", "inventory_table"),
-    _row(_READER, "GET", "table/{id}/inventory/versions", "inventory_versions"),
+    _row(_READER, "POST", "inventory", "maintenance.inventory_all_tables"),
+    _row(_READER, "GET", "table/{id}/inventory", "maintenance.inventory_table"),
+    _row(_READER, "GET", "table/{id}/inventory/versions", "maintenance.inventory_versions"),
     # maintenance
-    _row(_ADMIN, "POST", "table/{id}/optimize", "optimize_table"),
-    _row(_ADMIN, "POST", "optimize", "optimize_all_tables"),
-    _row(_ADMIN, "POST", "optimize_catalog", "optimize_catalog"),
-    _row(_ADMIN, "POST", "table/{id}/cleanup", "cleanup_table"),
-    _row(_ADMIN, "POST", "cleanup", "cleanup_all_tables"),
+    _row(_ADMIN, "POST", "table/{id}/optimize", "maintenance.optimize_table"),
+    _row(_ADMIN, "POST", "optimize", "maintenance.optimize_all_tables"),
+    _row(_ADMIN, "POST", "optimize_catalog", "maintenance.optimize_catalog"),
+    _row(_ADMIN, "POST", "table/{id}/cleanup", "maintenance.cleanup_table"),
+    _row(_ADMIN, "POST", "cleanup", "maintenance.cleanup_all_tables"),
     # health
-    _row(_READER, "GET", "doctor", "doctor"),
-    _row(_ADMIN, "POST", "recover", "recover"),
-    _row(_READER, "GET", "table/{id}/drift", "drift_of"),
-    _row(_ADMIN, "POST", "table/{id}/repair", "repair_table"),
-    _row(_ADMIN, "POST", "table/{id}/reconcile_branches", "reconcile_orphaned_branches"),
-    _row(_ADMIN, "POST", "table/{id}/scrub_versions", "scrub_versions"),
-    _row(_ADMIN, "POST", "table/{id}/stop_auto_cleanup", "stop_auto_cleanup"),
-    _row(_READER, "POST", "orphans/find", find_orphans),
-    _row(_ADMIN, "POST", "orphans/remove", remove_orphans),
-    _row(_ADMIN, "POST", "orphans/adopt", "adopt_orphan"),
+    _row(_READER, "GET", "doctor", "health.doctor"),
+    _row(_ADMIN, "POST", "recover", "health.recover"),
+    _row(_READER, "GET", "table/{id}/drift", "health.drift", name="drift_of"),
+    _row(_ADMIN, "POST", "table/{id}/repair", "health.repair_table"),
+    _row(
+        _ADMIN,
+        "POST",
+        "table/{id}/reconcile_branches",
+        "health.reconcile_branches",
+        name="reconcile_orphaned_branches",
+    ),
+    _row(_ADMIN, "POST", "table/{id}/scrub_versions", "versions.scrub", name="scrub_versions"),
+    _row(_ADMIN, "POST", "table/{id}/stop_auto_cleanup", "health.stop_auto_cleanup"),
+    _row(_READER, "POST", "orphans/find", "health.find_orphans", find_orphans),
+    _row(_ADMIN, "POST", "orphans/remove", "health.remove_orphans", remove_orphans),
+    _row(_ADMIN, "POST", "orphans/adopt", "health.adopt_orphan"),
 )

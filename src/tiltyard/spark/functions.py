@@ -47,7 +47,7 @@ class _Versions:
     def eval(self, root: str, table: str) -> Iterator[tuple[Any, ...]]:
         target = Target.in_catalog({"root": root}, table)
         assert target.id is not None
-        for each in target.namespace().table_history(target.id):
+        for each in target.namespace().versions.history(target.id):
             yield each.version, each.created_at, each.rows, each.fragments, each.bytes
 
 

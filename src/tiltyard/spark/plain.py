@@ -62,7 +62,7 @@ class Directory:
         self._lance = Lance(self._settings)
         self._files = LanceFiles(self._lance, self._store)
 
-    def begin_write(self, mode: WriteMode) -> PlainWrite:
+    def begin(self, mode: WriteMode) -> PlainWrite:
         newest = version_files.latest(self._store, self._location)
         version = newest.version if newest else 0
         if version and mode is WriteMode.CREATE:
@@ -71,7 +71,7 @@ class Directory:
         uri = self._lance.uri(self._location)
         return PlainWrite(uri, mode, version, dict(self._settings.storage), schema)
 
-    def finish_write(
+    def finish(
         self,
         pending: PlainWrite,
         fragments: Sequence[str],
@@ -98,7 +98,7 @@ class Directory:
                 hint=AGAIN,
             ) from lost
 
-    def abandon_write(self, pending: PlainWrite, fragments: Sequence[str]) -> bool:
+    def abandon(self, pending: PlainWrite, fragments: Sequence[str]) -> bool:
         files = written_fragments.file_names(fragments)
         return written_fragments.abandon(
             self._lance, self._store, self._location, pending.read_version, files

@@ -77,7 +77,7 @@ def begin(target: Target) -> PendingWrite:
             f"rows of {target.name} can't be changed: it belongs to no catalog",
             hint="pass the option 'root' and the table's name",
         )
-    pending = target.namespace().begin_write(target.id, WriteMode.APPEND)
+    pending = target.namespace().writes.begin(target.id, WriteMode.APPEND)
     if not pending.read_version:
         raise no_such_table(target.id)
     return pending
@@ -112,7 +112,7 @@ def rewrite(rows: DataFrame, job: Job) -> Changed:
         version = job.pending.read_version
         if new or touched:
             change = Rewrite(job.kind, touched, new, job.predicate)
-            version = namespace.finish_rewrite(job.pending, change).version
+            version = namespace.writes.rewrite(job.pending, change).version
     except BaseException:
         _sweep(job, [], close=True)
         raise
@@ -122,7 +122,7 @@ def rewrite(rows: DataFrame, job: Job) -> Changed:
 
 def _sweep(job: Job, new: Sequence[str], *, close: bool = False) -> None:
     try:
-        job.target.namespace().sweep_write(job.pending, new, close=close)
+        job.target.namespace().writes.sweep(job.pending, new, close=close)
     except TiltyardError as error:
         log.warning("could not remove what failed tasks left: %s", error)
 

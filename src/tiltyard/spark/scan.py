@@ -152,7 +152,7 @@ def pin(target: Target, at: At) -> Snapshot:
     if target.path is not None:
         return scan.snapshot_of_path(target.path, at, target.storage)
     assert target.id is not None
-    return target.namespace().snapshot_table(target.id, at)
+    return target.namespace().versions.snapshot_table(target.id, at)
 
 
 def at_of(options: Options) -> At:

@@ -151,9 +151,9 @@ class Writer(DataSourceArrowWriter):
         written = _fragments(messages)
         with _told("remove what was written"):
             if not isinstance(self._pending, PlainWrite):
-                self._target.namespace().abandon_write(self._pending, written)
+                self._target.namespace().writes.abandon(self._pending, written)
             else:
-                _directory(self._target).abandon_write(self._pending, written)
+                _directory(self._target).abandon(self._pending, written)
         self._sweep(written, close=True)
 
     def _sweep(self, written: Sequence[str], *, close: bool = False) -> None:
@@ -161,7 +161,7 @@ class Writer(DataSourceArrowWriter):
         if isinstance(self._pending, PlainWrite):
             return
         with _told("remove what failed tasks left"):
-            self._target.namespace().sweep_write(self._pending, written, close=close)
+            self._target.namespace().writes.sweep(self._pending, written, close=close)
 
 
 def write_files(
@@ -176,10 +176,10 @@ def write_files(
         return fragments.write(pending, rows, limits)
     namespace = target.namespace()
     written = fragments.write(
-        pending, rows, limits, note=lambda name: namespace.note_file(pending, name)
+        pending, rows, limits, note=lambda name: namespace.writes.note_file(pending, name)
     )
-    if namespace.is_closed(pending):  # the job failed while this task ran
-        namespace.abandon_write(pending, written)
+    if namespace.writes.is_closed(pending):  # the job failed while this task ran
+        namespace.writes.abandon(pending, written)
         return []
     return written
 
@@ -276,8 +276,8 @@ def _directory(target: Target) -> Directory:
 
 def _begin(target: Target, mode: WriteMode) -> PendingWrite | PlainWrite:
     if target.id is None:
-        return _directory(target).begin_write(mode)
-    return target.namespace().begin_write(target.id, mode)
+        return _directory(target).begin(mode)
+    return target.namespace().writes.begin(target.id, mode)
 
 
 def _finish(
@@ -287,9 +287,9 @@ def _finish(
     schema: pa.Schema,
 ) -> None:
     if isinstance(pending, PlainWrite):
-        _directory(target).finish_write(pending, written, schema)
+        _directory(target).finish(pending, written, schema)
     else:
-        target.namespace().finish_write(pending, written, schema)
+        target.namespace().writes.finish(pending, written, schema)
 
 
 def _fragments(messages: Sequence[WriterCommitMessage | None]) -> list[str]:

@@ -270,7 +270,7 @@ class TableVersions:
         if not found.managed or self.rows is None:
             raise InvalidTableStateError(
                 f"the versions of table {names.display(table)} are files, and can't be hidden",
-                hint="manage_versions makes rows of them",
+                hint="versions.manage makes rows of them",
             )
         return self.rows
 

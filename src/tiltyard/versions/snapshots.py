@@ -99,7 +99,7 @@ def _must_tell(snapshot: Snapshot) -> None:
         raise InvalidTableStateError(
             f"version {snapshot.version} of the catalog does not tell which versions its tables "
             f"had",
-            hint="manage_versions makes it do so from then on",
+            hint="versions.manage makes it do so from then on",
         )
 
 
@@ -114,7 +114,7 @@ def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId
             raise InvalidTableStateError(
                 f"table {names.display(row.id)} keeps its versions as files, so the catalog does "
                 f"not tell which it had",
-                hint="take the snapshot with managed_only, or manage_versions to see why",
+                hint="take the snapshot with managed_only, or versions.manage to see why",
             )
 
 

@@ -35,8 +35,8 @@ def catalog(tmp_path: Path) -> tiltyard.DirectoryNamespace:
 
 
 def _manifest(catalog: tiltyard.DirectoryNamespace) -> ManifestCatalog:
-    assert isinstance(catalog._catalog, ManifestCatalog)
-    return catalog._catalog
+    assert isinstance(catalog.context.catalog, ManifestCatalog)
+    return catalog.context.catalog
 
 
 def _declare(catalog: tiltyard.DirectoryNamespace, *name: str) -> None:
@@ -48,7 +48,7 @@ def _tables(catalog: tiltyard.DirectoryNamespace) -> list[str]:
 
 
 def _version(catalog: tiltyard.DirectoryNamespace) -> int:
-    return lance.dataset(f"{catalog._settings.root}/__manifest").version
+    return lance.dataset(f"{catalog.context.settings.root}/__manifest").version
 
 
 def _at_once(*calls: Callable[[], object]) -> list[BaseException | None]:

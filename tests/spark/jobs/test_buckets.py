@@ -13,7 +13,8 @@ import tiltyard
 from tests.behaviours.calls import create, drop, write_lance
 from tests.behaviours.places import Bucket
 from tests.kit.buckets import S3Server
-from tests.spark.jobs.zoo import rows, to_change
+from tests.kit.catalogs import to_change
+from tests.spark.jobs.zoo import rows
 from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.spark import jobs
@@ -76,7 +77,7 @@ def test_tables_are_optimized_indexed_and_cleaned_up(
 def test_what_was_dropped_is_purged(
     spark: SparkSession, place: Bucket, catalog: DirectoryNamespace
 ) -> None:
-    location = catalog._catalog.find(("b",)).location
+    location = catalog.context.catalog.find(("b",)).location
     drop(catalog, "b", ttl=0)
     (row,) = jobs.purge(catalog, spark).collect()
     assert (row.table, row.outcome) == ("b", "purged")
@@ -88,7 +89,7 @@ def test_what_was_dropped_is_purged(
 def test_tables_are_counted_and_orphans_go(
     spark: SparkSession, place: Bucket, catalog: DirectoryNamespace
 ) -> None:
-    location = catalog._catalog.find(("a",)).location
+    location = catalog.context.catalog.find(("a",)).location
     place.write(f"{location}/data/stray.lance", b"bytes")
     counted = {row.table: row for row in jobs.inventory(catalog, spark).collect()}
     assert {name: row.rows for name, row in counted.items()} == dict.fromkeys(TABLES, 40)
@@ -130,7 +131,9 @@ def test_directories_get_rows(spark: SparkSession, place: Bucket) -> None:
     for expected in ("added", "present"):
         done = jobs.migrate(catalog, spark).collect()
         assert {row.table: row.action for row in done} == dict.fromkeys(TABLES, expected)
-    assert _connect(place, dir_listing_enabled=False)._catalog.list_all_tables() == list(TABLES)
+    assert _connect(place, dir_listing_enabled=False).context.catalog.list_all_tables() == list(
+        TABLES
+    )
 
 
 def test_a_round_leaves_nothing_to_do_for_another(

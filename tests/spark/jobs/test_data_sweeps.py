@@ -87,14 +87,14 @@ def _export(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
 def _orphans(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
     planted = set()
     for name in made.healthy:
-        location = made.catalog._catalog.find(tuple(names.parse_dotted(name))).location
+        location = made.catalog.context.catalog.find(tuple(names.parse_dotted(name))).location
         path = f"{location}/data/stray.lance"
         (made.root / path).parent.mkdir(exist_ok=True)
         (made.root / path).write_bytes(b"bytes")
         planted.add(path)
     for each in made.root.rglob("*"):
         os.utime(each, (LONG_AGO, LONG_AGO))
-    expected = {each.path for each in made.catalog.find_orphans()}
+    expected = {each.path for each in made.catalog.health.find_orphans()}
 
     first = orphans(made.catalog, spark, progress=told).collect()
     again = orphans(made.catalog, spark).collect()
@@ -193,7 +193,7 @@ def _migrate(spark: SparkSession, root: Path, tables: int, told: Told | None = N
         "present": len(added),
         "skipped": tables - len(added),
     }
-    assert {f"{name}.lance" for name in _v2(root)._catalog.list_all_tables()} == added
+    assert {f"{name}.lance" for name in _v2(root).context.catalog.list_all_tables()} == added
 
 
 def test_a_migration_takes_each_directory_for_what_it_is(

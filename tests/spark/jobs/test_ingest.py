@@ -14,7 +14,7 @@ import pytest
 from tests.spark.lake import Lake
 from tiltyard.errors import InternalError
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.namespace import DirectoryNamespace
+from tiltyard.namespace.writes import Writes
 from tiltyard.spark.jobs.ingest import Frame, Source, ingest
 
 IDS = pa.schema([("id", pa.int64())])
@@ -54,10 +54,10 @@ def test_a_second_run_loads_only_new_files_even_after_a_clean_up(inbox: Inbox) -
     assert inbox.load() == {"loaded": 3}
     assert {row.version for row in inbox.rows} == {2}  # many small files share one commit
 
-    inbox.lake.catalog.optimize_table(["t"])
+    inbox.lake.catalog.maintenance.optimize_table(["t"])
     inbox.lake.append("t", {"id": [100]})
     policy = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
-    inbox.lake.catalog.cleanup_table(["t"], policy)
+    inbox.lake.catalog.maintenance.cleanup_table(["t"], policy)
     inbox.put("d.parquet", 5)
 
     assert inbox.load() == {"present": 3, "loaded": 1}
@@ -103,20 +103,20 @@ def test_a_crash_at_a_commit_neither_loses_nor_doubles(
 ) -> None:
     (inbox.folder / "a.csv").write_text("id\n1\nx\n")
     inbox.put("b.parquet", 2)
-    finish = DirectoryNamespace.finish_write
+    finish = Writes.finish
     tables = {"before": "t_rejects", "after rejects": "t", "after": "t"}
 
-    def crash(catalog: Any, pending: Any, fragments: Any, *args: Any, **kwargs: Any) -> Any:
+    def crash(writes: Any, pending: Any, fragments: Any, *args: Any, **kwargs: Any) -> Any:
         is_it = pending.id == (tables[moment],) and fragments
         if is_it and moment in ("before", "after rejects"):
             raise InternalError("crashed")
-        finished = finish(catalog, pending, fragments, *args, **kwargs)
+        finished = finish(writes, pending, fragments, *args, **kwargs)
         if is_it:
             raise InternalError("crashed")
         return finished
 
     with monkeypatch.context() as patch:
-        patch.setattr(DirectoryNamespace, "finish_write", crash)
+        patch.setattr(Writes, "finish", crash)
         assert inbox.load() == {"failed": 2}
     shutil.rmtree(Path(inbox.lake.root) / "__writes", ignore_errors=True)
 
@@ -131,16 +131,16 @@ def test_files_that_another_job_loads_meanwhile_are_left_to_it(
 ) -> None:
     for number in range(3):
         inbox.put(f"{number}.parquet", number)
-    finish = DirectoryNamespace.finish_load
+    finish = Writes.writes.finish_load
     first = [True]
 
-    def overtaken(catalog: Any, *args: Any) -> Any:
+    def overtaken(writes: Any, *args: Any) -> Any:
         if first:
             first.clear()
-            ingest(catalog, {"t": f"{inbox.folder}/1.parquet"}, spark=inbox.lake.spark)
-        return finish(catalog, *args)
+            ingest(inbox.lake.catalog, {"t": f"{inbox.folder}/1.parquet"}, spark=inbox.lake.spark)
+        return finish(writes, *args)
 
-    monkeypatch.setattr(DirectoryNamespace, "finish_load", overtaken)
+    monkeypatch.setattr(Writes, "finish_load", overtaken)
 
     assert inbox.load() == {"loaded": 2, "present": 1}
     assert inbox.ids() == [0, 1, 2]

@@ -24,7 +24,7 @@ def test_one_row_for_each_table_the_trash_and_the_broken_ones(lake: Lake) -> Non
     assert sorted(rows) == ["broken", "gone", "prod.t0", "prod.t1", "prod.t2"]
     assert [rows[f"prod.t{number}"].fragments for number in range(3)] == [1, 2, 3]
     for name in ("prod.t0", "prod.t2"):
-        alone = lake.catalog.inventory_table(name.split("."))
+        alone = lake.catalog.maintenance.inventory_table(name.split("."))
         found = rows[name]
         assert (found.rows, found.bytes, found.live_bytes) == (10, alone.bytes, alone.live_bytes)
     assert (rows["gone"].state, rows["gone"].trash_bytes > 0) == ("trash", True)

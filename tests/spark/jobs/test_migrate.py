@@ -38,4 +38,4 @@ def test_every_directory_gets_a_row_and_a_second_run_finds_nothing_to_do(
     assert run()["added"] == run()["lifted"] == 0
 
     rows = tiltyard.connect(root, dir_listing_enabled=False)
-    assert rows._catalog.list_all_tables() == [f"t{number}" for number in range(5)]
+    assert rows.context.catalog.list_all_tables() == [f"t{number}" for number in range(5)]

@@ -63,7 +63,7 @@ def _run(lake: Lake, **options: Any) -> dict[str, str]:
 
 def test_it_finds_what_one_process_finds_and_removes_that(littered: Lake) -> None:
     lake = littered
-    expected = {each.path for each in lake.catalog.find_orphans()}
+    expected = {each.path for each in lake.catalog.health.find_orphans()}
     planted = {f"{table}.lance/{each}" for table in ("a", "b") for each in PLANTED}
     assert planted <= expected
 
@@ -81,7 +81,7 @@ def test_it_finds_what_one_process_finds_and_removes_that(littered: Lake) -> Non
 def test_a_table_with_too_many_names_for_a_process_is_joined(
     littered: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = {each.path for each in littered.catalog.find_orphans()}
+    expected = {each.path for each in littered.catalog.health.find_orphans()}
     monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.orphans"], "MOST_NAMES", 3)
 
     gone = _run(littered)

@@ -72,7 +72,7 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.optimize"], "COMMIT_TIME", 0.1)
     for name in ("left", "batch", "other"):
         lake.put(name, {"id": list(range(20))}, files=4)
-    sidecars = lake.catalog._recovery.sidecars
+    sidecars = lake.catalog.services.recovery.sidecars
     for name, kind in (("left", Kind.COMPACTION), ("batch", Kind.BATCH)):
         version = lake.open(name).version
         covered = Covered((name,), f"{name}.lance", version, version, "of-the-dead")
@@ -122,12 +122,12 @@ def _cleaned(
 
 
 def test_every_table_that_can_be_is_cleaned_up(spark: SparkSession, few: Zoo) -> None:
-    few.catalog.optimize_all_tables()
+    few.catalog.maintenance.optimize_all_tables()
     _cleanup(spark, few)
 
 
 def test_cleanup_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
-    many.catalog.optimize_all_tables()
+    many.catalog.maintenance.optimize_all_tables()
     killer = Killer(cluster)
     _cleanup(cluster, many, killer)
     assert killer.killed_at
@@ -165,7 +165,7 @@ def _purge(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
 
 
 def _location(made: Zoo, name: str) -> str:
-    return made.catalog._catalog.find(tuple(names.parse_dotted(name))).location
+    return made.catalog.context.catalog.find(tuple(names.parse_dotted(name))).location
 
 
 def _files_below(place: Path) -> list[Path]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import tiltyard
 from tests.behaviours.calls import create, make_namespace
+from tests.kit.catalogs import to_change
 from tiltyard import names
 from tiltyard.maintenance.sidecars import Covered, Kind
 
@@ -51,7 +52,7 @@ def zoo(root: Path, tables: int, broken: int = 10) -> Zoo:
             made.broken.append(name)
     for number, name in enumerate(made.broken):
         table = names.parse_dotted(name)
-        location = made.catalog._catalog.find(tuple(table)).location
+        location = made.catalog.context.catalog.find(tuple(table)).location
         _WAYS[number % len(_WAYS)](made, table, root / location)
     return made
 
@@ -65,10 +66,6 @@ def rows(start: int, count: int = ROWS) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {each}" for each in ids]})
 
 
-def to_change(catalog: tiltyard.DirectoryNamespace, name: str) -> lance.LanceDataset:
-    return catalog._open_to_change(catalog._catalog.find(tuple(names.parse_dotted(name))))
-
-
 # -- shapes
 
 
@@ -79,7 +76,7 @@ def _one_file(made: Zoo, name: str) -> lance.LanceDataset:
 
 def _scattered(made: Zoo, name: str) -> lance.LanceDataset:
     _one_file(made, name)
-    dataset = to_change(made.catalog, name)
+    dataset = to_change(made.catalog, *names.parse_dotted(name))
     for number in range(1, 5):
         dataset.insert(rows(ROWS * number))
     return dataset
@@ -158,7 +155,7 @@ def _without_data(made: Zoo, table: list[str], location: Path) -> None:
 
 def _under_a_strange_sidecar(made: Zoo, table: list[str], location: Path) -> None:
     covered = Covered(tuple(table), location.name, 5, 5, "of-nobody")
-    made.catalog._recovery.sidecars.arm(Kind.BATCH, [covered])
+    made.catalog.services.recovery.sidecars.arm(Kind.BATCH, [covered])
 
 
 def _with_a_directory_in_place_of_a_file(made: Zoo, table: list[str], location: Path) -> None:

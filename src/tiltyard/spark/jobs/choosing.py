@@ -20,7 +20,7 @@ def choose(
     catalog: DirectoryNamespace, namespace: Name | None, tables: Sequence[Name] | None
 ) -> list[TableId]:
     """Every table, or those of a namespace and below it, or the given ones, each of them once."""
-    found = catalog.choose_tables(
+    found = catalog.maintenance.choose_tables(
         None if namespace is None else parts_of(namespace),
         None if tables is None else [parts_of(each) for each in tables],
     )

@@ -104,7 +104,7 @@ class _Clean:
 
     def __call__(self, catalog: DirectoryNamespace, item: tuple[TableId, CleanupPolicy]) -> Cleaned:
         table, policy = item
-        return catalog.cleanup_table(table, policy, dry_run=self.dry_run)
+        return catalog.maintenance.cleanup_table(table, policy, dry_run=self.dry_run)
 
 
 def _untouched(row: Cleaned) -> Cleaned:

@@ -36,7 +36,7 @@ def compact(
     `so_far` is the row of what was done before. An error is in the row. Writers that come first
     keep their changes, and the work is planned anew, some times.
     """
-    steps = catalog.compaction_steps(options)
+    steps = Splitter(catalog.services.maintenance, options)
     row = replace(so_far, skipped=None)
     for _ in range(TRIES):
         try:
@@ -61,7 +61,7 @@ class _Execute:
     options: OptimizeOptions
 
     def __call__(self, catalog: DirectoryNamespace, part: Part) -> Written:
-        return catalog.compaction_steps(self.options).execute(part)
+        return Splitter(catalog.services.maintenance, self.options).execute(part)
 
 
 def _written(

@@ -96,7 +96,7 @@ def plan_table(
     row = Exported(names.dotted(table), f"{root}/{folder}", Action.PLANNED, version)
     plan = Plan(row, folder, uuid4().hex)
     try:
-        snapshot = catalog.snapshot_table(table, At(version))
+        snapshot = catalog.versions.snapshot_table(table, At(version))
         plan = replace(plan, row=replace(row, version=snapshot.at.version))
         there = _record(store, folder)
         if there is not None and _is_same(there, wanted.record(snapshot.at.version)):

@@ -71,10 +71,10 @@ def _load(catalog: DirectoryNamespace, name: str, frame: Frame, *, dry_run: bool
         with fit_for(frame.rows):
             answers = frame.rows.mapInArrow(write, "fragment string").collect()
         fragments = [row.fragment for row in answers]
-        created = catalog.finish_load(pending, fragments, chosen.schema, [identity])
+        created = catalog.writes.finish_load(pending, fragments, chosen.schema, [identity])
         done = created is not None
     finally:
-        catalog.sweep_write(pending, fragments if done else (), close=not done)
+        catalog.writes.sweep(pending, fragments if done else (), close=not done)
     if created is None:  # another has loaded it meanwhile
         return Ingested(name, frame.source, Action.PRESENT)
     return Ingested(name, frame.source, Action.LOADED, rows_of(fragments), version=created.version)

@@ -20,7 +20,7 @@ from tiltyard.errors import (
     InvalidInputError,
     TiltyardError,
 )
-from tiltyard.maintenance.indexing import Indexed, Segment
+from tiltyard.maintenance.indexing import IndexBuilder, Indexed, Segment
 from tiltyard.maintenance.optimize import TOO_BIG
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -104,7 +104,7 @@ def run(
 
     Whoever replaces fragments meanwhile goes first, and the index is built anew, some times.
     """
-    steps = catalog.index_steps()
+    steps = IndexBuilder(catalog.services.maintenance)
     segments = max_tasks or cores(spark) or os.cpu_count() or 1
     row = _row(asked)
     for _ in range(TRIES):
@@ -184,7 +184,7 @@ def _run_one(
 
 
 def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:
-    return catalog.index_steps().build(segment)
+    return IndexBuilder(catalog.services.maintenance).build(segment)
 
 
 def _build_whole(
@@ -206,7 +206,7 @@ def _build_whole(
 def _committed(
     catalog: DirectoryNamespace, asked: api.CreateTableIndexRequest, most_rows: int
 ) -> Indexed:
-    steps = catalog.index_steps()
+    steps = IndexBuilder(catalog.services.maintenance)
     for _ in range(TRIES):
         planned = steps.plan(asked, 1, most_rows)
         if not planned.segments:

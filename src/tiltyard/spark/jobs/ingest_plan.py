@@ -13,7 +13,7 @@ from tiltyard import names
 from tiltyard.errors import TableNotFoundError, TiltyardError
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
-from tiltyard.namespace.data import NoDataYetError
+from tiltyard.namespace.access import NoDataYetError
 from tiltyard.spark.jobs import sources
 from tiltyard.spark.jobs.packing import within
 from tiltyard.spark.jobs.records import MOST_REJECTS, Mapped
@@ -153,7 +153,7 @@ def plan_table(
 
 def ledger_of(catalog: DirectoryNamespace, table: TableId) -> Ledger:
     try:
-        return catalog.loaded_files(table)
+        return catalog.writes.loaded_files(table)
     except (TableNotFoundError, NoDataYetError):
         return Ledger()
 

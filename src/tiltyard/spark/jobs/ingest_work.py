@@ -128,7 +128,7 @@ class Work:
         """Choose where the files go; a table that is not there is made."""
         plan = group.plan
         try:
-            pending = self._catalog.begin_write(plan.table, "append")
+            pending = self._catalog.writes.begin(plan.table, "append")
             if not pending.read_version:
                 schema = plan.source.schema
                 if schema is None:
@@ -187,7 +187,7 @@ class Work:
             return None
         if not self._commit_rejects(begun, good):
             return self._again(begun, good)
-        created = catalog.finish_load(
+        created = catalog.writes.finish_load(
             begun.pieces[0].pending,
             begun.fragments,
             begun.pieces[0].pending.schema,
@@ -221,7 +221,7 @@ class Work:
             for each in good
             if begun.results[each.path].rejected and each.path not in rejected
         ]
-        found = self._catalog.finish_load(pending, fragments, loading.REJECTS, files)
+        found = self._catalog.writes.finish_load(pending, fragments, loading.REJECTS, files)
         begun.has_rejects = found is not None
         return begun.has_rejects
 
@@ -241,11 +241,11 @@ class Work:
         """Remove what no commit has: of files that came second, and of tasks that were killed."""
         try:
             kept: Sequence[str] = begun.fragments if begun.is_committed else ()
-            self._catalog.sweep_write(begun.pieces[0].pending, kept)
+            self._catalog.writes.sweep(begun.pieces[0].pending, kept)
             for each in begun.written:
                 if each.rejects is not None:
                     kept = each.reject_fragments if begun.has_rejects else ()
-                    self._catalog.sweep_write(each.rejects, kept)
+                    self._catalog.writes.sweep(each.rejects, kept)
         except TiltyardError as error:
             log.warning("files of a load are left over: %s", error)
 

@@ -90,12 +90,12 @@ def run_versions(
 
 def _count(catalog: DirectoryNamespace, item: TableId | DroppedTable) -> TableInventory:
     if isinstance(item, DroppedTable):
-        return catalog.inventory_trashed(item)
-    return catalog.inventory_table(item)
+        return catalog.maintenance.inventory_dropped(item)
+    return catalog.maintenance.inventory_table(item)
 
 
 def _count_versions(catalog: DirectoryNamespace, item: TableId) -> list[VersionInventory]:
-    return catalog.inventory_versions(item)
+    return catalog.maintenance.inventory_versions(item)
 
 
 def _name(item: TableId | DroppedTable) -> str:

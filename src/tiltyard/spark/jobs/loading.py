@@ -117,13 +117,13 @@ def write(catalog: DirectoryNamespace, piece: Piece) -> Written:
 
 def create(catalog: DirectoryNamespace, table: TableId, schema: pa.Schema) -> PendingWrite:
     """Begin to write a table; one that is not there is made first, without a row."""
-    pending = catalog.begin_write(table, WriteMode.APPEND)
+    pending = catalog.writes.begin(table, WriteMode.APPEND)
     if pending.read_version:
         return pending
-    made = catalog.begin_write(table, WriteMode.EXIST_OK)
+    made = catalog.writes.begin(table, WriteMode.EXIST_OK)
     if not made.is_done:
-        catalog.finish_write(made, [], schema)
-    return catalog.begin_write(table, WriteMode.APPEND)
+        catalog.writes.finish(made, [], schema)
+    return catalog.writes.begin(table, WriteMode.APPEND)
 
 
 @dataclass(frozen=True)

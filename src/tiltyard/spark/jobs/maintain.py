@@ -96,7 +96,7 @@ def run(
     progress: StepProgress | None = None,
 ) -> list[Step]:
     """All steps, in their order. One that is switched off has no row."""
-    tables = {each: policy.of(each) for each in catalog.choose_tables()}
+    tables = {each: policy.of(each) for each in catalog.maintenance.choose_tables()}
     for table in policy.tables.keys() - tables.keys():
         log.warning("the policy names table %s, which is not there", names.display(table))
     made = _Round(spark, catalog, policy, tables, dry_run, progress)
@@ -153,7 +153,7 @@ class _Round:
     def recover(self) -> Step:
         if self._dry_run:
             return Step("recover", done="not looked at in a dry run")
-        found = self._catalog.recover(older_than=self._policy.recover_older_than)
+        found = self._catalog.health.recover(older_than=self._policy.recover_older_than)
         ended = sum(each.outcome.is_final for each in found)
         bad = [
             f"operation {each.operation}: {each.detail or each.outcome.value}"
@@ -174,7 +174,7 @@ class _Round:
             **self._limits("optimize"),
         )
         if not self._dry_run:
-            self._catalog.optimize_catalog()
+            self._catalog.maintenance.optimize_catalog()
         changed = [
             each for each in rows if each.committed or (self._dry_run and each.bytes_rewritten)
         ]

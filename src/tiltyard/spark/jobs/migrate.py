@@ -48,7 +48,7 @@ def run(
     progress: Progress | None = None,
 ) -> list[Migrated]:
     """The rows of `migrate`."""
-    found = catalog.migration_units.look()
+    found = catalog.services.migration.look()
     every = found.directories
     portions = [
         replace(found, directories=every[at : at + TOGETHER])
@@ -67,12 +67,12 @@ def run(
     )
     rows = [row for some in judged for row in some]
     if not dry_run:
-        catalog.migration_units.finish(rows)
+        catalog.services.migration.finish(rows)
     return rows
 
 
 def _judge(catalog: DirectoryNamespace, portion: Found) -> list[Migrated]:
-    return catalog.migration_units.judge(portion)
+    return catalog.services.migration.judge(portion)
 
 
 def _failed(portion: Found, error: str) -> list[Migrated]:

@@ -114,7 +114,7 @@ def _freed(catalog: DirectoryNamespace, failed: Collection[TableId]) -> set[Tabl
     """Tables that an executor kept from being touched as it died over its commit; no longer."""
     freed: set[TableId] = set()
     for _ in range(WAITS if failed else 0):
-        found = catalog.recover_compactions(failed, older_than=COMMIT_TIME)
+        found = catalog.health.recover_compactions(failed, older_than=COMMIT_TIME)
         freed.update(table for each in found if each.outcome.is_final for table in each.tables)
         if not any(each.outcome is Resolution.DEFERRED for each in found):
             break
@@ -141,7 +141,7 @@ class _Look:
     def __call__(
         self, catalog: DirectoryNamespace, item: tuple[TableId, OptimizeOptions]
     ) -> Optimized:
-        return catalog.optimize_table(item[0], options=item[1], dry_run=True)
+        return catalog.maintenance.optimize_table(item[0], options=item[1], dry_run=True)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,9 @@ class _Sweep:
         self, catalog: DirectoryNamespace, item: tuple[TableId, OptimizeOptions]
     ) -> Optimized:
         table, options = item
-        return catalog.optimize_table(table, options=options, most_bytes=self.split_above)
+        return catalog.maintenance.optimize_table(
+            table, options=options, most_bytes=self.split_above
+        )
 
 
 def _fan_out(

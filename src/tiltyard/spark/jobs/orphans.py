@@ -153,7 +153,7 @@ class _Search:
             self._spark,
             self._catalog,
             _find,
-            self._catalog.choose_tables(),
+            self._catalog.maintenance.choose_tables(),
             lambda table, error: OrphanFile(
                 names.dotted(table), "table", action=Action.FAILED, error=error
             ),
@@ -166,7 +166,7 @@ class _Search:
 
     def _beside(self) -> Iterator[OrphanFile]:
         """What belongs to no table, by the rules and the hand of the search in one process."""
-        units = self._catalog.orphan_units
+        units = self._catalog.services.orphans
         found = list(units.beside.find(self._floor_ms))
         gone = set() if self._dry_run else set(units.remove(found, self._floor_ms))
         for each in found:
@@ -215,7 +215,7 @@ class _Search:
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             assert token
-            units = opened(properties).orphan_units
+            units = opened(properties).services.orphans
             numbers = (each for batch in batches for each in batch.column(0).to_pylist())
             for number in numbers:
                 yield from work(units, packed[number], floor_ms, properties)
@@ -236,7 +236,7 @@ class _Search:
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             assert token
-            units = opened(properties).orphan_units
+            units = opened(properties).services.orphans
             yield from orphan_rows.taken(units, batches, by_location, floor_ms, root)
 
         listed = inventory.select(
@@ -255,7 +255,7 @@ class _Search:
         properties, floor_ms, dry_run = self._properties, self._floor_ms, self._dry_run
 
         def look(left: pa.Table, right: pa.Table) -> pa.Table:
-            units = opened(properties).orphan_units
+            units = opened(properties).services.orphans
             rows = left.to_pylist()
             location = rows[0]["location"] if rows else ""
             try:
@@ -281,7 +281,7 @@ def _kept(rows: DataFrame, stack: ExitStack) -> DataFrame:
 
 
 def _find(catalog: DirectoryNamespace, table: names.TableId) -> Table | None:
-    return catalog.orphan_units.table(names.object_id(table))
+    return catalog.services.orphans.table(names.object_id(table))
 
 
 def _result(row: Mapping[str, object], *, dry_run: bool) -> OrphanFile:

@@ -123,6 +123,7 @@ def run(
     progress: Progress | None = None,
 ) -> list[Receipt]:
     """The receipts of the given tables, without those for which `max_bytes` left no room."""
+    catalog.context.store.require_conditions()
     weights: list[tuple[int, int]] = fanout.run(
         spark,
         catalog,
@@ -134,7 +135,7 @@ def run(
     )
     weighed = dict(zip(map(_key, dropped), weights, strict=True))
     room = within(dropped, lambda each: weighed[_key(each)][1], max_bytes)
-    steps = catalog.purge_steps()
+    steps = catalog.services.purge
     if dry_run:
         return [steps.planned(each, *weighed[_key(each)]) for each in dropped[:room]]
     work = _Purging(spark, catalog, steps, weighed, max_tasks, progress)
@@ -249,11 +250,11 @@ class _Purging:
 
 
 def _weigh(catalog: DirectoryNamespace, dropped: DroppedTable) -> tuple[int, int]:
-    return catalog.purge_steps().weigh(dropped)
+    return catalog.services.purge.weigh(dropped)
 
 
 def _delete(catalog: DirectoryNamespace, share: _Doomed) -> str | None:
-    steps = catalog.purge_steps()
+    steps = catalog.services.purge
     if share.keys is None:
         steps.delete_directory(share.claimed)
     else:

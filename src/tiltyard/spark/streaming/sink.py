@@ -145,7 +145,7 @@ class _Batch:
         return newest
 
     def _finish(self, expected: int | None) -> int:
-        finished = self._place.finish_write(
+        finished = self._writes.finish(
             self.pending,
             self.fragments,
             self.schema,
@@ -155,13 +155,13 @@ class _Batch:
         return finished if isinstance(finished, int) else int(finished.version)
 
     def abandon(self) -> None:
-        self._tidy(lambda: self._place.abandon_write(self.pending, self.fragments))
+        self._tidy(lambda: self._writes.abandon(self.pending, self.fragments))
 
     def sweep(self, *, close: bool = False) -> None:
         """What tasks left that were killed, or were not the first to end; `close` tells those that
         still run to take back what they wrote."""
         if isinstance(self.pending, PendingWrite):
-            self._tidy(lambda: self._place.sweep_write(self.pending, self.fragments, close=close))
+            self._tidy(lambda: self._writes.sweep(self.pending, self.fragments, close=close))
 
     def _tidy(self, remove: Callable[[], object]) -> None:
         """Tidying up is not worth a failed batch: what goes wrong is only logged."""
@@ -171,10 +171,10 @@ class _Batch:
             log.warning("could not remove files of batch %d: %s", self.number, error)
 
     @property
-    def _place(self) -> Any:
+    def _writes(self) -> Any:
         if self.target.path is not None:
             return Directory(self.target.path, self.target.storage)
-        return self.target.namespace()
+        return self.target.namespace().writes
 
 
 def _of_the_write(options: Options) -> Options:

@@ -77,8 +77,8 @@ class AddVersion(Edit, kind="add_version"):
         if number > head + 1:
             raise DriftedError(
                 f"version {number} of table {names.display(self.table)} can't follow {head}",
-                hint="others wrote to its directory past the catalog: repair_table settles whether "
-                "that counts",
+                hint="others wrote to its directory past the catalog: health.repair_table settles "
+                "whether that counts",
             )
         if self.restored is not None and draft.version_row(row.object_id, self.restored) is None:
             raise no_such_version(self.table, self.restored)  # its files may be gone
@@ -311,7 +311,7 @@ def no_such_version(
     hint = None
     if hidden is not None:
         because = hidden.metadata.get(HIDDEN_BECAUSE)
-        hint = "it is hidden" + (f": {because}" if because else "") + "; show_version shows it"
+        hint = "it is hidden" + (f": {because}" if because else "") + "; versions.show shows it"
     return TableVersionNotFoundError(
         f"table {names.display(table)} has no version {number}", hint=hint
     )

@@ -1,4 +1,4 @@
-"""What every operation does with its request and its answer, whatever it is about."""
+"""What the operations of a catalog have in common: their services, their requests, their errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,29 @@ from pydantic import ValidationError
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError, translate
+from tiltyard.namespace.services import Services
 from tiltyard.store import Outcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class CatalogBase(api.LanceNamespace):
+    """What the families of operations of a `DirectoryNamespace` work with."""
+
+    context: CatalogContext
+    services: Services
+
+
+class OperationGroup:
+    """Operations of one kind, as an attribute of a `DirectoryNamespace`."""
+
+    def __init__(self, services: Services) -> None:
+        self.context = services.context
+        self.services = services
 
 
 def operation(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -37,9 +54,8 @@ def operation(doing: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 return method(*args, **kwargs)
             except (OSError, ValueError, RuntimeError, Outcome) as error:
-                namespace, request = args[0], args[1] if len(args) > 1 else None
-                identifier = names.display(_id_of(request))
-                secrets = namespace._settings.secrets  # type: ignore[attr-defined]
+                identifier = names.display(_id_of(args[1] if len(args) > 1 else None))
+                secrets = args[0].context.settings.secrets  # type: ignore[attr-defined]
                 raise translate(error, f"{doing} {identifier}", secrets) from error
 
         return guarded
