@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from tiltyard.lifecycle.marker_purge import MarkerPurge
+from tiltyard.lifecycle.markers import Markers
+
 from tests.kit.stores import FaultyStore
 from tests.simulation.files import PlainFiles
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import Marker
 from tiltyard.clock import Clock
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
 from tiltyard.lifecycle.recreation import PATIENCE_MS, Recreation
 from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.store.memory import MemoryStore

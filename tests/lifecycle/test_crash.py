@@ -30,14 +30,13 @@ def later(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
 
 
 @pytest.fixture
-def cut_off(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
+def cut_off(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> DirectoryNamespace:
     """A catalog with a dropped table, whose next create died as soon as it had announced itself."""
     create(catalog, "people")
     drop(catalog, "people", ttl=0)
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.creation.services.recreation._store = store
+    client, store = faulty
     store.plan(Fault.CRASH_AFTER, verb="replace", key="people.deleted")
     with pytest.raises(Crash):
         create(client, "people", data=PLANTS)
@@ -89,14 +88,14 @@ def test_a_table_is_created_though_a_create_before_was_cut_off(
 
 @pytest.mark.parametrize("deleted", [0, 2])
 def test_a_purge_that_was_cut_off_is_finished_by_the_next(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place, deleted: int
+    catalog: DirectoryNamespace,
+    faulty: tuple[DirectoryNamespace, FaultyStore],
+    place: Place,
+    deleted: int,
 ) -> None:
     location = place.key(create(catalog, "people").location or "")
     drop(catalog, "people", ttl="never")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store, bulk=1)
-    client.services.purge.context.store = client.services.purge.services.markers._store = store
+    client, store = faulty
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=deleted)
     with pytest.raises(Crash):
         client.purge_table(["people"])

@@ -24,12 +24,10 @@ from tests.behaviours.calls import (
     register,
     tables,
 )
-from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import COMPATIBILITY, V1, V2, every_mode
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk, status, trash
 from tests.kit.stores import Crash, Fault, FaultyStore
-from tests.lifecycle.slow import slow_to_find_versions
 from tiltyard import DirectoryNamespace
 
 MARKER = "people.deleted"
@@ -40,14 +38,12 @@ in_compatibility_mode = pytest.mark.parametrize("mode", [COMPATIBILITY], ids=str
 
 
 @pytest.fixture
-def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> tuple[DirectoryNamespace, FaultyStore]:
+def mortal(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> tuple[DirectoryNamespace, FaultyStore]:
     """A catalog with a root table that has properties, and a client that is about to die."""
     create(catalog, "people", properties=KEPT)
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.lifecycle.services.markers._store = store
-    return client, store
+    return faulty
 
 
 def _by_rows_alone(place: Place) -> DirectoryNamespace:
@@ -141,7 +137,6 @@ def test_a_table_without_a_row_can_be_registered_where_rows_alone_count(
 ) -> None:
     client, store = mortal
     location = deregister(catalog, "people").location or ""
-    client.services.registrar.services.markers._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         register(client, "people", at="people.lance")
@@ -178,15 +173,13 @@ def test_directory_mode_does_not_lose_the_properties_of_a_table(
 @pytest.mark.parametrize("mode", [V2, COMPATIBILITY], ids=str, indirect=True)
 @pytest.mark.parametrize("change", [create, drop])
 def test_a_cascade_looks_again_if_a_table_comes_or_goes_meanwhile(
-    catalog: DirectoryNamespace, reopen: Reopen, change: Any
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore], change: Any
 ) -> None:
     make_namespace(catalog, "prod")
     create(catalog, "prod", "people")
     if change is drop:
         create(catalog, "prod", "plants")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = slow_to_find_versions(client)
+    client, store = faulty
     store.plan(
         Fault.STALL_AFTER,
         verb="first",
@@ -203,14 +196,11 @@ def test_a_cascade_looks_again_if_a_table_comes_or_goes_meanwhile(
 
 @every_mode
 def test_of_two_purges_at_once_one_has_the_receipt(
-    catalog: DirectoryNamespace, reopen: Reopen
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
 ) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.purge.context.store = client.services.purge.services.markers._store = store
+    client, store = faulty
     others = []
     store.plan(
         Fault.STALL,

@@ -21,7 +21,6 @@ from tests.behaviours.calls import (
     rename,
     tables,
 )
-from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import COMPATIBILITY, V1
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, trash
@@ -50,14 +49,9 @@ class Mortal:
 
 
 @pytest.fixture
-def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> Mortal:
+def mortal(catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]) -> Mortal:
     create(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    assert client.services.registrar._moves is not None
-    client.services.registrar._moves._store = store
-    return Mortal(client, store)
+    return Mortal(*faulty)
 
 
 def _marker(place: Place) -> dict[str, object]:
