@@ -34,7 +34,7 @@ MARKER_VERBS = (
 )
 # What becomes of a table that has left the name of its directory.
 AWAY_VERBS = (
-    "rename_home",
+    "rename_back",
     "drop_other",
     "undrop_other",
     "purge_other",
@@ -64,10 +64,10 @@ _MARKER_TRIPLES = [
     (LIVE, "rename", "register", "drop_other"),
     (LIVE, "rename", "register", "drop_other+purge_other"),
     (DROPPED, "undrop_as", "register", "purge"),
-    (RENAMED, "rename_home", "drop_other+purge_other", "register"),
-    (RENAMED, "rename_home+rename", "drop_other", "undrop_other"),
+    (RENAMED, "rename_back", "drop_other+purge_other", "register"),
+    (RENAMED, "rename_back+rename", "drop_other", "undrop_other"),
     (RENAMED, "deregister_other", "register", "drop_other"),
-    (RENAMED, "rename_home", "drop_named", "register"),
+    (RENAMED, "rename_back", "drop_named", "register"),
     (INDEXED, "drop_named+undrop_named", "rename", "register"),
     (BINNED, "purge_other", "purge_other+zombie", "register"),
     (NOTHING, "create", "create", "drop"),
@@ -89,7 +89,7 @@ _WHOLE_QUADRUPLES = [
     (LIVE, "drop", "undrop", "deregister", "rename"),
     (LIVE, "drop", "undrop", "purge", "deregister"),
     (LIVE, "drop", "undrop", "deregister", "hold"),
-    (RENAMED, "rename_home", "drop_other", "undrop_other", "register"),
+    (RENAMED, "rename_back", "drop_other", "undrop_other", "register"),
 ]
 # Versions must not begin again even if Lance's own client has deleted what came after a purge.
 _PEER_TRIPLES = [(DROPPED, "purge", "purge+create", "peer+create")]

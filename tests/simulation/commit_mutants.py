@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tests.simulation.actors import Code
+from tests.simulation.actors import mutated
 from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
@@ -274,8 +274,8 @@ def _mutant(
     split = tuple(tuple(each.split("+")) for each in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, ManagedVersions):
-        return Mutant(name, Code(managed=kind), scenario)
-    return Mutant(name, Code(versions=kind), scenario)
+        return Mutant(name, mutated(row_versions_type=kind), scenario)
+    return Mutant(name, mutated(file_versions_type=kind), scenario)
 
 
 def _managed(

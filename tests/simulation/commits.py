@@ -29,7 +29,7 @@ from tests.simulation.process import Ask, Build
 from tests.simulation.views import OTHER, TABLE
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import Catalog, CreateMode, Table
+from tiltyard.catalog.base import Catalog, Table
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError, translate
 from tiltyard.store import Ambiguous, NotThere
@@ -55,10 +55,12 @@ class CommitKit(Kit):
         self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool, managed: bool
     ) -> None:
         super().__init__(letter, ask, code, skew_ms)
-        self.catalog: Catalog = self.directory if marked else self.manifest
-        self.versions = code.versions(self.store, self.clock, self.catalog, NO_WAIT)
-        self.room = TableVersions(self.store, self.clock, self.catalog, self.manifest, NO_WAIT)
-        self.room.rows = code.managed(self.store, self.clock, self.manifest)
+        context = (self.in_directory_mode if marked else self.in_manifest_mode).context
+        self.catalog: Catalog = context.catalog
+        manifest = context.manifest
+        self.versions = code.file_versions_type(self.store, self.clock, self.catalog, NO_WAIT)
+        self.room = TableVersions(self.store, self.clock, self.catalog, manifest, NO_WAIT)
+        self.room.rows = code.row_versions_type(self.store, self.clock, manifest)
         self.room._files = self.versions
         self.is_marked = marked
         self.is_managed = managed
@@ -295,9 +297,7 @@ MANAGED_COMMIT_VERBS: dict[str, Verb] = {
     "manage_both": _plainly(lambda kit: _manage(kit, TABLE, OTHER)),
     "batch": _plainly(_batch),
     "read": _plainly(lambda kit: kit.latest("")),
-    "create_other": lambda kit: (
-        kit.creation.create((OTHER,), kit.letter, CreateMode.CREATE, {}).version
-    ),
+    "create_other": ROW_VERBS["create_other"],
 }
 
 

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+from tests.simulation import actors
 from tests.simulation.actors import Code
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
 from tests.simulation.settle import Settler, settler_of
-from tiltyard.lifecycle import markers, recreation
 from tiltyard.store import Retry, read_back
 from tiltyard.versions import management
 
@@ -67,8 +67,7 @@ def no_waiting(tries: int = 2) -> Iterator[None]:
         mock.patch.object(read_back, "Retry", quick),
         mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
         mock.patch.object(logging.getLogger("tiltyard.versions.managed"), "disabled", True),
-        mock.patch.object(recreation, "TRIES", tries),
-        mock.patch.object(markers, "TRIES", tries),
+        mock.patch.object(actors, "TRIES", tries),
     ):
         yield
 

@@ -1,4 +1,4 @@
-"""The twin of `lifecycle.files.Files`: versions and data files as plain objects.
+"""The twin of `lifecycle.recreation.Files`: versions and data files as plain objects.
 
 A version is a JSON object that names its data files and its writer's nonce. It behaves as Lance
 does where the protocols care: a commit looks for the newest version first, begins again at 1 if
@@ -14,7 +14,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError
-from tiltyard.lifecycle.files import FENCE
+from tiltyard.lifecycle.recreation import FENCE
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
 
 

@@ -20,19 +20,24 @@ from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register, Rows
 from tests.simulation.store import ScheduledStore
 from tiltyard.catalog.boundary import Boundary
+from tiltyard.catalog.compatible import CompatibleCatalog
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.group import Committer, _Ticket
+from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.clock import Clock
+from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.marker_arbiter import MarkerArbiter
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.recreation import Recreation
-from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.lifecycle.trash import TrashReader
+from tiltyard.lifecycle.writing import Writing
 from tiltyard.store import Retry
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.versions.managed import ManagedVersions
@@ -46,17 +51,22 @@ _PARTS = (
     PlainFiles,
     Register,
     ScheduledStore,
+    CatalogContext,
+    CompatibleCatalog,
     DirectoryCatalog,
     ManifestCatalog,
+    NoManifestTable,
     Committer,
-    TrashReader,
-    Creation,
-    TableLifecycle,
-    MarkerPurge,
-    Markers,
-    Purge,
-    Registrar,
+    Arbiters,
+    MarkerArbiter,
+    RowArbiter,
     Recreation,
+    Renames,
+    TrashReader,
+    TableLifecycle,
+    Creation,
+    Writing,
+    Purge,
     Retry,
     Clock,
     DirectoryVersions,

@@ -7,12 +7,12 @@ edits ask of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tests.simulation.requests import REGISTER, Objects
 from tiltyard import names
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ServiceUnavailableError
@@ -69,6 +69,15 @@ class Rows:
             and names.top_directory(row.location) == directory
             and not names.is_own_location(row.object_id, row.location)
         ]
+
+    def given_away(self) -> Collection[str]:
+        return {
+            row.location
+            for row in self.rows.values()
+            if row.location
+            and MOVED not in row.metadata
+            and not names.is_own_location(row.object_id, row.location)
+        }
 
     def rows_at(self, directory: str) -> list[Row]:
         return [row for row in self.rows.values() if row.location == directory]

@@ -71,7 +71,7 @@ _VERBS = {
         "register": 1,
         "rename": 2,
         "undrop_as": 1,
-        "rename_home": 1,
+        "rename_back": 1,
         "drop_other": 1,
         "undrop_other": 1,
         "deregister_other": 1,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tests.simulation import actors, commits
-from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code
+from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code, SimulatedServices
 from tests.simulation.commits import (
     MANAGED_COMMIT_VERBS,
     MARKED_COMMIT_VERBS,
@@ -23,7 +23,7 @@ from tests.simulation.specs import MarkerSpec, Op, RowsSpec, Spec
 
 LETTERS = "abcdefgh"
 BEFORE = "opqrstuvw"
-PLAIN = Code()
+PLAIN = SimulatedServices
 COMMITS = {
     "versions": MARKED_COMMIT_VERBS,
     "versions of a row": ROW_COMMIT_VERBS,
@@ -111,5 +111,5 @@ def machine(
     oracle = _judge(scenario.arbiter, checks_versions, scenario.bounds.faults)
     is_files = scenario.arbiter in ("versions", "versions of a row")
     quiet = is_quiet if is_files else None
-    objects = _begun(scenario.arbiter, scenario.start, code)
+    objects = _begun(scenario.arbiter, scenario.start, code)  # type: ignore[arg-type]
     return Machine(processes, ops, oracle, objects, scenario.bounds, quiet)

@@ -39,10 +39,10 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],
     "moved": [(("register",), "=")],
     "loose": [(("register",), "=")],
-    "landed": [(("rename_home",), "=")],
-    "arrived": [(("rename_home", "drop", "undrop_newer"), "=")],
+    "landed": [(("rename_back",), "=")],
+    "arrived": [(("rename_back", "drop", "undrop_newer"), "=")],
     "returned": [(("drop_named", "undrop_newer"), "=")],
-    "binned": [(("undrop_other_newer", "rename_home"), "=")],
+    "binned": [(("undrop_other_newer", "rename_back"), "=")],
     "emptied": [(("purge_other",), GONE)],
     "buried": [],
 }

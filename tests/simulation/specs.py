@@ -121,7 +121,7 @@ class MarkerSpec:
                 yield from self._rename(state, ["live"])
             case "undrop_as" if kind in _DROPPED or kind in _UNDERWAY:
                 yield from self._rename(state, _DROPPED)
-            case "rename_home" if kind in ("arrived", "returned"):
+            case "rename_back" if kind in ("arrived", "returned"):
                 yield Arrow(Marked("returned", content))
                 yield Arrow(Marked("live", content))
             case "drop_other" if kind == "arrived":

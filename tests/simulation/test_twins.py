@@ -13,6 +13,7 @@ from tests.simulation.actors import NO_WAIT, Tokens
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register
 from tiltyard.catalog import version_files
+from tiltyard.catalog.base import DropTerms
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AddTable, DropTable, Edit, RenameTable, UndropTable
 from tiltyard.catalog.manifest.group import Committer
@@ -21,8 +22,7 @@ from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance, LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import TableAlreadyExistsError
-from tiltyard.lifecycle.files import FENCE
-from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.lifecycle.recreation import FENCE
 from tiltyard.settings import Settings
 from tiltyard.store import MemoryStore, NotThere, Store, open_store
 from tiltyard.tables.files import LanceFiles

@@ -85,11 +85,9 @@ class Creation:
         if mode is CreateMode.EXIST_OK:
             newest = self._catalog.latest(table)
             return Created(table, newest.version if newest else 0)
-        guard = TableGuard.of(self._context, table)
         for attempt in range(self._retry.attempts):
-            version = self._overwrite(guard, rows)
+            version = self._overwrite(table, rows)
             if version is not None:
-                guard.require_same(self._context)  # Guard C
                 return Created(table, version)
             self._retry.pause(attempt)
         raise ConcurrentModificationError(
@@ -97,17 +95,20 @@ class Creation:
             f"others committed first, {self._retry.attempts} times"
         )
 
-    def _overwrite(self, guard: TableGuard, rows: Any) -> int | None:
-        newest = self._catalog.latest(guard.table)
+    def _overwrite(self, table: Table, rows: Any) -> int | None:
+        """Write the next version of a table; None if another process wrote it."""
+        guard = TableGuard.of(self._context, table)
+        newest = self._catalog.latest(table)
         if newest is None:  # declared, or purged meanwhile: then nothing may be written there
             guard.require_same(self._context)
-        base = newest.version if newest else 0
         try:
-            staged = self._files.stage(guard.table.location, rows, base)
+            staged = self._files.stage(table.location, rows, newest.version if newest else 0)
         except (NotThere, LostRaceError):  # the version went, or came, while we looked
             return None
         try:
-            return self._files.commit(staged, self._context.clock.token(NONCE_DIGITS))
+            version = self._files.commit(staged, self._context.clock.token(NONCE_DIGITS))
         except LostRaceError:
             self._files.discard(staged)  # and write again: names on a list must not come back
             return None
+        guard.require_same(self._context)  # Guard C
+        return version
