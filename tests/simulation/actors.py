@@ -31,7 +31,7 @@ from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.lifecycle.writing import WriteMode
 from tiltyard.names import NamespaceId
 from tiltyard.namespace.services import Services
-from tiltyard.store import Ambiguous, Retry
+from tiltyard.store import Ambiguous, Retry, Store
 from tiltyard.versions.directory import DirectoryVersions
 from tiltyard.versions.managed import ManagedVersions
 
@@ -77,9 +77,9 @@ class SimulatedServices(Services):
 Code = type[SimulatedServices]
 
 
-def mutated(**types: type) -> Code:
+def mutated(**replaced: Any) -> Code:
     """The services with other classes for some."""
-    return type("MutatedServices", (SimulatedServices,), types)
+    return type("MutatedServices", (SimulatedServices,), replaced)
 
 
 class StampedDirectory(DirectoryCatalog):
@@ -87,6 +87,25 @@ class StampedDirectory(DirectoryCatalog):
 
     def notice_if_new(self) -> None:
         """It is not."""
+
+
+def open_services(
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    code: Code = SimulatedServices,
+    retry: Retry = NO_WAIT,
+) -> SimulatedServices:
+    """The services of a catalog in one mode, with the twins for Lance's files and the manifest."""
+    directory = StampedDirectory(store, clock)
+    table: Any = Register(store, clock) if settings.manifest_enabled else NoManifestTable()
+    manifest = code.manifest_type(store, table, Committer(table, NO_WAIT), clock)
+    catalog: Catalog = directory
+    if settings.manifest_enabled:
+        both = settings.dir_listing_enabled
+        catalog = CompatibleCatalog(manifest, directory) if both else manifest
+    context = CatalogContext(settings, store, clock, NO_LANCE, directory, manifest, catalog, retry)
+    return code(context)
 
 
 class Kit:
@@ -101,44 +120,22 @@ class Kit:
         self.clock = Clock(lambda: EPOCH_MS + skew_ms, self.tokens)
         self.files = code.files_type(self.store, self.clock)
         self._code = code
-        self._retry = Retry(TRIES, sleep=NO_WAIT.sleep, dice=NO_WAIT.dice)
 
     @cached_property
     def in_directory_mode(self) -> SimulatedServices:
-        directory = StampedDirectory(self.store, self.clock)
-        none = NoManifestTable()
-        manifest = ManifestCatalog(self.store, none, Committer(none, NO_WAIT), self.clock)
-        return self._services(DIRECTORY, directory, manifest, directory)
+        return self._services(DIRECTORY)
 
     @cached_property
     def in_manifest_mode(self) -> SimulatedServices:
-        directory, manifest = StampedDirectory(self.store, self.clock), self._manifest()
-        return self._services(MANIFEST, directory, manifest, manifest)
+        return self._services(MANIFEST)
 
     @cached_property
     def in_default_mode(self) -> SimulatedServices:
-        """Both together."""
-        directory, manifest = StampedDirectory(self.store, self.clock), self._manifest()
-        both = CompatibleCatalog(manifest, directory)
-        return self._services(COMPATIBLE, directory, manifest, both)
+        return self._services(COMPATIBLE)
 
-    def _manifest(self) -> ManifestCatalog:
-        register: Any = Register(self.store, self.clock)
-        committer = Committer(register, NO_WAIT)
-        return self._code.manifest_type(self.store, register, committer, self.clock)
-
-    def _services(
-        self,
-        settings: Settings,
-        directory: DirectoryCatalog,
-        manifest: ManifestCatalog,
-        catalog: Catalog,
-    ) -> SimulatedServices:
-        store, clock, retry = self.store, self.clock, self._retry
-        context = CatalogContext(
-            settings, store, clock, NO_LANCE, directory, manifest, catalog, retry
-        )
-        return self._code(context)
+    def _services(self, settings: Settings) -> SimulatedServices:
+        retry = Retry(TRIES, sleep=NO_WAIT.sleep, dice=NO_WAIT.dice)
+        return open_services(settings, self.store, self.clock, self._code, retry)
 
 
 Verb = Callable[[Kit], object]
