@@ -3,12 +3,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-core setup-dev setup-spark demo demo-quick test test-all bench pictures lint format clean
+.PHONY: help setup setup-core setup-dev setup-docs setup-spark demo demo-quick test test-all bench docs pictures lint format clean
 
 PYTHON := .venv/bin/python
 SETUP := found="$$(sh tools/find-python)" && "$$found" -m tools.setup
 # Two workers: each starts its own servers when a test first asks for one.
-PYTEST := TILTYARD_REQUIRE_SERVERS=1 $(PYTHON) -m pytest -n 2 --dist loadgroup
+PYTEST := pytest -n 2 --dist loadgroup
+TEST := TILTYARD_REQUIRE_SERVERS=1 $(PYTHON)
 
 define CHECKS
 $(PYTHON) -m ruff check .
@@ -29,6 +30,9 @@ setup-core:
 setup-dev:
 	@$(SETUP) dev
 
+setup-docs:
+	@$(SETUP) docs
+
 setup-spark: ## Install Spark, and Java where the machine has none
 	@$(SETUP) spark
 
@@ -40,14 +44,21 @@ demo-quick: setup-core ## The same without Spark, in a few seconds
 
 test: setup ## Check style, types and imports, then run the tests
 	$(CHECKS)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(TEST) -m $(PYTEST) -m "not slow" $(ARGS)
 
-test-all: setup ## The same, with the tests at full size
+test-all: setup ## The same, with the tests at full size, and how much of the code they run
 	$(CHECKS)
-	$(PYTEST) $(ARGS)
+	@$(PYTHON) -m coverage erase
+	$(TEST) -m coverage run -m $(PYTEST) $(ARGS)
+	@$(PYTHON) -m coverage combine --quiet
+	$(PYTHON) -m coverage report
 
 bench: setup ## Run every benchmark
 	@$(PYTHON) -m benchmarks
+
+docs: setup-docs ## Build the documentation as pages for a browser, in site/
+	@$(PYTHON) -m mkdocs build --strict
+	@echo "Open site/index.html in a browser."
 
 pictures: setup ## Take the pictures of the console again
 	TILTYARD_PICTURES=docs/images $(PYTHON) -m pytest -q tests/browser
@@ -60,5 +71,5 @@ format: setup-dev ## Format the code and mend what can be mended
 	$(PYTHON) -m ruff format .
 
 clean: ## Remove all that make made
-	rm -rf .venv .servers build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .servers build dist site .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -182,7 +182,7 @@ def test_the_longest_id_fits_on_a_disk_and_a_longer_one_is_refused(
     for entry in (
         names.table_directory(identifier),
         names.marker_key(identifier),
-        names.hashed_directory([identifier], "0123abcd"),
+        names.hashed_directory((identifier,), "0123abcd"),
     ):
         os.mkdir(tmp_path / entry)
     with pytest.raises(InvalidInputError, match="too long"):

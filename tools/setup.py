@@ -1,4 +1,4 @@
-"""Sets up a check-out: `python -m tools.setup core|spark|dev|servers ...`, called by make.
+"""Sets up a check-out: `python -m tools.setup core|spark|dev|docs|servers ...`, called by make.
 A step that is already done costs a file read; steps that do not need each other run side by side.
 What a step installs is written in pyproject.toml, constraints.txt and tools/versions.toml."""
 
@@ -30,7 +30,9 @@ PROFILES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "core": (("server",), ()),
     "spark": (("server", "spark"), ("core",)),
     "dev": (("dev",), ("core", "spark")),
+    "docs": (("docs",), ()),
 }
+WITH_SPARK = ("spark", "dev")
 
 
 def install_project(profile: str) -> None:
@@ -39,7 +41,7 @@ def install_project(profile: str) -> None:
     mark = _project_mark()
     if is_done(VENV / f".tiltyard-{profile}", mark):
         return
-    if profile != "core" and not has_java():
+    if profile in WITH_SPARK and not has_java():
         wanted = [*wanted, "java"]
     extras = f"[{','.join(wanted)}]"
     python = make_venv(VENV)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from tiltyard.errors import InvalidInputError
@@ -42,6 +43,9 @@ TableId = tuple[str, ...]
 NamespaceId = tuple[str, ...]
 
 ROOT: NamespaceId = ()
+
+# One operation derives the same few names again and again.
+_remembered = lru_cache(maxsize=4096)
 
 
 def parse_table_id(parts: Sequence[str] | None) -> TableId:
@@ -98,7 +102,8 @@ def why_refused(part: object) -> str | None:
     return f"it contains {forbidden[0]!a}"
 
 
-def object_id(identifier: Sequence[str]) -> str:
+@_remembered
+def object_id(identifier: tuple[str, ...]) -> str:
     """The identifier as the manifest stores it: parts joined by "$"."""
     return DELIMITER.join(identifier)
 
@@ -154,6 +159,7 @@ def display(identifier: Sequence[str]) -> str:
     return f"'{'.'.join(identifier)}'" if identifier else "the root"
 
 
+@_remembered
 def table_directory(name: str) -> str:
     """The V1 directory of a root table, relative to the root."""
     return name + TABLE_SUFFIX
@@ -164,6 +170,7 @@ def table_name(directory: str) -> str | None:
     return _root_table(directory, TABLE_SUFFIX)
 
 
+@_remembered
 def marker_key(name: str) -> str:
     """The marker of a root table: a sibling of its directory, so that one listing shows both."""
     return name + MARKER_SUFFIX
@@ -181,7 +188,7 @@ def _root_table(text: str, suffix: str) -> str | None:
     return name if len(name.encode()) <= MAX_OBJECT_ID_BYTES else None
 
 
-def hashed_directory(identifier: Sequence[str], entropy: str) -> str:
+def hashed_directory(identifier: TableId, entropy: str) -> str:
     """A V2 directory: eight hex digits that are fresh for every create, then the object id.
 
     It never ends in ".lance", which would make it the V1 directory of another table.
@@ -205,15 +212,17 @@ def is_own_location(identifier: str, location: str) -> bool:
     return location[9:] in (identifier, f"{identifier}_") and is_hashed_directory(location)
 
 
-def natural_owners(directory: str) -> list[str]:
+@_remembered
+def natural_owners(directory: str) -> tuple[str, ...]:
     """The object ids whose own location a directory can be."""
     if is_hashed_directory(directory):
-        return [directory[9:], directory[9:].removesuffix("_")]
+        return directory[9:], directory[9:].removesuffix("_")
     name = table_name(directory)
-    return [] if name is None else [name]
+    return () if name is None else (name,)
 
 
-def root_table_at(location: str, identifier: Sequence[str]) -> str | None:
+@_remembered
+def root_table_at(location: str, identifier: TableId) -> str | None:
     """The root table whose marker decides over a table's location; None: the manifest alone does.
 
     Lance's own clients give a root table named "x.lance" a V2 directory that looks like V1.
@@ -223,11 +232,13 @@ def root_table_at(location: str, identifier: Sequence[str]) -> str | None:
     return table_name(location)
 
 
-def is_marked(identifier: Sequence[str], location: str) -> bool:
+@_remembered
+def is_marked(identifier: TableId, location: str) -> bool:
     """Whether the marker of a V1 location decides over a table, and not its row."""
     return len(identifier) == 1 and root_table_at(location, identifier) == identifier[0]
 
 
+@_remembered
 def top_directory(location: str) -> str:
     """The directory below the root that a location is, or lies in."""
     return location.partition("/")[0]
@@ -257,16 +268,19 @@ def relative_location(root: str, location: str) -> str:
     return text
 
 
+@_remembered
 def uri(root: str, location: str) -> str:
     """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is not."""
     return f"{root}/{quote(location)}" if "://" in root else f"{root}/{location}"
 
 
+@_remembered
 def store_path(root: str, key: str) -> str:
     """An object as Lance names it to a namespace: from the top of the disk or bucket."""
     return f"{_prefix(root)}/{key}".strip("/")
 
 
+@_remembered
 def from_store_path(root: str, path: str) -> str:
     """The inverse of `store_path`; a full path or URI will do as well."""
     prefix = _prefix(root)

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from tiltyard.errors import InvalidInputError
@@ -125,7 +125,11 @@ def _root(name: str, value: Any) -> str:
 
 def _property(parse: Callable[[str, Any], Any]) -> BeforeValidator:
     """A type of property: what `parse` makes of the value, given the property's name."""
-    return BeforeValidator(lambda value, info: parse(info.field_name, value))
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else parse(info.field_name or "", value)
+
+    return BeforeValidator(validate)
 
 
 Root = Annotated[str, _property(_root)]
@@ -182,7 +186,7 @@ class Settings:
             if name.startswith(STORAGE_PREFIX) and name != STORAGE_PREFIX:
                 storage[name.removeprefix(STORAGE_PREFIX)] = _text(name, value)
             elif name in cls.names():
-                values[name] = value
+                values[name] = _text(name, value) if value is None else value
             elif name in _PYLANCE_ONLY:
                 _refuse_if_on(name, value)
             else:

@@ -67,7 +67,7 @@ def test_a_batch_that_was_cut_off_goes_forward(place: Bucket, landed: int) -> No
         create(catalog, name)
     wanted = [_stage(catalog, name) for name in "ab"]
     store = FaultyStore(catalog.context.store)
-    catalog.services.recovery.sidecars.context.store = store
+    catalog.services.recovery.sidecars._store = store
     catalog.services.versions._files._store = store
     if landed < 2:
         store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)

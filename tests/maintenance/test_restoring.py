@@ -78,7 +78,7 @@ def _requests(opened: DirectoryNamespace) -> FaultyStore:
     store = FaultyStore(opened.context.store)
     opened.services.versions._files._store = store
     if opened.services.versions.rows is not None:
-        opened.services.versions.rows.context.store = store
+        opened.services.versions.rows._store = store
     return store
 
 

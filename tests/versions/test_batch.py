@@ -108,9 +108,7 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
         entries = stage(client, MORE, *BOTH)
         store = FaultyStore(client.context.store, bulk=1)
         assert client.services.versions.rows is not None
-        client.services.versions.rows.context.store = (
-            client.context.manifest.table.context.store
-        ) = store
+        client.services.versions.rows._store = client.context.manifest.table._store = store
         plan = store.plan(fault, after=at)
         with suppress(Crash):
             publish(client, entries)

@@ -188,7 +188,7 @@ def test_a_commit_takes_no_request_more_once_it_is_known(
             key, catalog.context.store.get(key_of("people.lance", version - 1)).body
         )
         files, counting = catalog.services.versions._files, FaultyStore(catalog.context.store)
-        files.context.store = counting
+        files._store = counting
         for boundary in files._boundaries.values():
             boundary._store = counting
         files.create(NewVersion(("people",), version, key))

@@ -156,7 +156,7 @@ def test_a_writer_that_trusts_files_meets_the_rows(
     writer = _open(tmp_path)
     dataset = to_change(writer, "people")
     store = FaultyStore(writer.context.store)
-    writer.services.versions._files._store = writer.context.manifest.table.context.store = store
+    writer.services.versions._files._store = writer.context.manifest.table._store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,

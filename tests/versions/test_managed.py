@@ -193,7 +193,7 @@ def _uncopied(catalog: DirectoryNamespace) -> tuple[str, str]:
     assert client.services.versions.rows is not None
     client.context.catalog.find(("people",))
     store = FaultyStore(client.context.store)
-    client.services.versions.rows.context.store = store
+    client.services.versions.rows._store = store
     store.plan(Fault.CRASH_BEFORE, verb="move", times=100)
     with pytest.raises((Crash, OSError)):
         _append(client, "people")
@@ -246,7 +246,7 @@ def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
     client = _again(catalog)
     assert client.services.versions.rows is not None
     store = FaultyStore(client.context.store, bulk=1)
-    client.services.versions.rows.context.store = store
+    client.services.versions.rows._store = store
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=1)
     with pytest.raises(Crash):
         _delete(client, 1, 3)
