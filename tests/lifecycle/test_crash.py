@@ -68,9 +68,11 @@ def test_a_table_is_brought_back_though_a_create_over_it_was_cut_off(
 def test_a_table_is_purged_though_a_create_over_it_was_cut_off(
     cut_off: DirectoryNamespace, later: DirectoryNamespace, place: Place
 ) -> None:
-    assert [each.outcome.value for each in cut_off.purge_tables()] == ["failed"], "it may go on"
+    assert [receipt.outcome.value for receipt in cut_off.purge_tables()] == ["failed"], (
+        "it may go on"
+    )
 
-    assert [each.outcome.value for each in later.purge_tables()] == ["purged"]
+    assert [receipt.outcome.value for receipt in later.purge_tables()] == ["purged"]
 
     assert bytes_below(place, "people.lance") == {}
     assert create(cut_off, "people", data=PLANTS).version == 3, "one number was a fence"
@@ -104,8 +106,8 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(
     assert (left.state, left.restorable) == ("purging", False)
     with refused(ErrorCode.TABLE_NOT_FOUND):
         catalog.undrop_table(["people"])
-    assert [each.id for each in catalog.list_purgable_tables()] == [("people",)]
-    assert [each.outcome.value for each in catalog.purge_tables()] == ["purged"]
+    assert [dropped.id for dropped in catalog.list_purgable_tables()] == [("people",)]
+    assert [receipt.outcome.value for receipt in catalog.purge_tables()] == ["purged"]
 
     assert bytes_below(place, location) == {}
     assert trash(catalog) == []

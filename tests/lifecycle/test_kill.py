@@ -96,24 +96,24 @@ def _open_later(mode: Mode, place: Place) -> DirectoryNamespace:
 
 def _settle(catalog: DirectoryNamespace) -> None:
     """Whoever looks at what a crash left half done finishes it."""
-    for each in catalog.list_trash():
+    for dropped in catalog.list_trash():
         with suppress(TableNotFoundError):
-            if each.restorable and each.location in MARKED:
-                catalog.hold_table(each.id, generation=each.generation)
-                catalog.release_table(each.id, generation=each.generation)
-            elif not each.restorable:
-                catalog.purge_table(each.id, generation=each.generation)
+            if dropped.restorable and dropped.location in MARKED:
+                catalog.hold_table(dropped.id, generation=dropped.generation)
+                catalog.release_table(dropped.id, generation=dropped.generation)
+            elif not dropped.restorable:
+                catalog.purge_table(dropped.id, generation=dropped.generation)
 
 
 def _look(catalog: DirectoryNamespace, place: Place) -> dict[str, Found]:
     """What each name stands for. A table that is listed can be described, opened and read."""
     listed = tables(catalog)
-    found = {}
+    states = {}
     for name in NAMES:
         state = status(catalog, name)
         assert (name in listed) == (state == "exists"), f"{name} is {state}, listed are {listed}"
         rows: Counter[str] = Counter()
         if state == "exists" and not describe(catalog, name, check_declared=True).is_only_declared:
             rows.update(catalog.open_table([name]).to_table()["tag"].to_pylist())
-        found[name] = Found(state, tuple(sorted(rows.items())))
-    return found
+        states[name] = Found(state, tuple(sorted(rows.items())))
+    return states

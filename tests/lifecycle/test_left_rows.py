@@ -87,10 +87,10 @@ def test_an_undrop_that_was_cut_off_after_its_swap_has_lost_nothing(
     with pytest.raises(Crash):
         client.undrop_table(["people"])
 
-    for each in (catalog, _by_rows_alone(place)):
-        assert tables(each) == ["people"]
-        assert contents(each, place, "people") == PEOPLE
-        assert _properties(each, "people") == KEPT
+    for client in (catalog, _by_rows_alone(place)):
+        assert tables(client) == ["people"]
+        assert contents(client, place, "people") == PEOPLE
+        assert _properties(client, "people") == KEPT
 
 
 @in_compatibility_mode
@@ -102,9 +102,9 @@ def test_an_undrop_that_was_cut_off_before_its_swap_can_be_repeated(
     store.plan(Fault.CRASH_BEFORE, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         client.undrop_table(["people"])
-    for each in (catalog, _by_rows_alone(place)):
-        assert tables(each) == []
-        assert status(each, "people") == "soft_deleted"
+    for client in (catalog, _by_rows_alone(place)):
+        assert tables(client) == []
+        assert status(client, "people") == "soft_deleted"
 
     catalog.undrop_table(["people"])
 
@@ -210,6 +210,6 @@ def test_of_two_purges_at_once_one_has_the_receipt(
 
     receipt = client.purge_table(["people"])
 
-    assert [each.outcome.value for each in others] == ["purged"]
+    assert [receipt.outcome.value for receipt in others] == ["purged"]
     assert (receipt.outcome.value, receipt.objects) == ("skipped", 0)
     assert trash(catalog) == []

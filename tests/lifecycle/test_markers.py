@@ -108,7 +108,7 @@ def test_a_claim_says_what_it_keeps_before_anything_is_deleted(bench: Bench) -> 
     assert bench.marker.state is State.PURGING
     assert bench.marker.floor == 1
     assert bench.marker.last_manifest is not None
-    assert {each.key for each in bench.store.inner.walk(LOCATION)} == set(claim.keys)
+    assert {entry.key for entry in bench.store.inner.walk(LOCATION)} == set(claim.keys)
     folders = ["_versions" in key for key in claim.keys]
     assert folders == sorted(folders), "versions are deleted last"
 
@@ -146,7 +146,7 @@ def test_a_tombstone_keeps_how_far_the_versions_went_though_another_deleted_them
 ) -> None:
     bench.files.append(LOCATION, "two")
     bench.drop()
-    bench.store.inner.delete_many([each.key for each in bench.store.inner.walk(LOCATION)])
+    bench.store.inner.delete_many([entry.key for entry in bench.store.inner.walk(LOCATION)])
 
     bench.purge()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from lance_namespace.errors import ErrorCode
 
 from tests.behaviours.calls import PEOPLE, PLANTS, contents, create, drop, refused, tables
+from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import with_directory_listing
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, status
@@ -43,6 +45,33 @@ def test_an_overwrite_of_a_table_that_was_dropped_meanwhile_is_not_acknowledged(
 
     assert not store.pending
     assert tables(catalog) == []
+
+
+@with_directory_listing
+def test_an_overwrite_of_a_table_that_another_has_replaced_is_not_acknowledged(
+    catalog: DirectoryNamespace,
+    reopen: Reopen,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files are on the list of a purge, and the next table lies in the same directory."""
+    create(catalog, "people")
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    commit = client.services.files.commit
+
+    def overtaken(staged: Any, nonce: str) -> int:
+        _purge(catalog)
+        version = commit(staged, nonce)
+        create(catalog, "people")
+        return version
+
+    monkeypatch.setattr(client.services.files, "commit", overtaken)
+
+    with refused(ErrorCode.CONCURRENT_MODIFICATION):
+        create(client, "people", data=PLANTS, mode="Overwrite")
+
+    assert contents(catalog, place, "people") == PEOPLE
 
 
 def test_an_overwrite_does_not_fill_the_directory_of_a_purged_table(

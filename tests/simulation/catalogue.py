@@ -130,22 +130,22 @@ def row_pairs(faults: int = 2) -> Iterator[Scenario]:
 def triples() -> Iterator[Scenario]:
     """Each twice: every order of the requests, and few switches with a fault."""
     for bounds in (Bounds(0), Bounds(1, switches=2)):
-        yield from (_made("marker", each, bounds) for each in _MARKER_TRIPLES)
-    yield from (_made("marker", each, Bounds(0, switches=3)) for each in _PEER_TRIPLES)
-    yield from (_made("rows", each, Bounds(1)) for each in _ROW_TRIPLES)
+        yield from (_made("marker", line, bounds) for line in _MARKER_TRIPLES)
+    yield from (_made("marker", line, Bounds(0, switches=3)) for line in _PEER_TRIPLES)
+    yield from (_made("rows", line, Bounds(1)) for line in _ROW_TRIPLES)
 
 
 def quadruples() -> Iterator[Scenario]:
     """Every order of some, few switches between the requests of others."""
-    yield from (_made("marker", each, Bounds(0)) for each in _WHOLE_QUADRUPLES)
-    yield from (_made("rows", each, Bounds(0)) for each in _ROW_QUADRUPLES)
+    yield from (_made("marker", line, Bounds(0)) for line in _WHOLE_QUADRUPLES)
+    yield from (_made("rows", line, Bounds(0)) for line in _ROW_QUADRUPLES)
     for bounds in (Bounds(0, switches=3), Bounds(1, switches=1)):
-        yield from (_made("marker", each, bounds) for each in _MARKER_QUADRUPLES)
-    yield from (_made("rows", each, Bounds(1, switches=3)) for each in _ROW_QUADRUPLES)
+        yield from (_made("marker", line, bounds) for line in _MARKER_QUADRUPLES)
+    yield from (_made("rows", line, Bounds(1, switches=3)) for line in _ROW_QUADRUPLES)
 
 
 def _made(arbiter: str, line: tuple[tuple[str, ...] | str, ...], bounds: Bounds) -> Scenario:
     start, *actors = line
     assert isinstance(start, tuple)
-    split = tuple(tuple(each.split("+")) for each in actors if isinstance(each, str))
+    split = tuple(tuple(verbs.split("+")) for verbs in actors if isinstance(verbs, str))
     return Scenario(arbiter, start, split, bounds)

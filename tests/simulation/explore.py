@@ -24,7 +24,7 @@ from tiltyard.versions import management
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search came to. One that ran into a limit has seen all schedules of `depth` steps."""
 
     scenario: Scenario
@@ -82,37 +82,37 @@ def explore(
     settles: bool = True,
     merges: bool = True,
     keeps_views: bool = False,
-) -> Found:
+) -> SearchResult:
     """Search a scenario until something is wrong or nothing is left."""
-    found = Found(scenario)
+    result = SearchResult(scenario)
     began = time.monotonic()
     with no_waiting():
         within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
         settler = settler_of(scenario.arbiter, code) if settles else None
-        _search(within, found, settler, most_states, began + most_seconds)
+        _search(within, result, settler, most_states, began + most_seconds)
         if keeps_views:
-            found.views = set(within.views)
-    found.seconds = time.monotonic() - began
-    return found
+            result.views = set(within.views)
+    result.seconds = time.monotonic() - began
+    return result
 
 
 def _search(
-    within: Machine, found: Found, settler: Settler | None, most_states: int, until: float
+    within: Machine, result: SearchResult, settler: Settler | None, most_states: int, until: float
 ) -> None:
     came_from: dict[State, tuple[State, Choice] | None] = {within.start: None}
     layer = [within.start]
-    while layer and found.goes_on():
+    while layer and result.goes_on():
         following: list[State] = []
         for state in layer:
-            _visit(within, state, came_from, following, found, settler)
-            found.complete = len(came_from) <= most_states and time.monotonic() < until
-            if not found.goes_on():
+            _visit(within, state, came_from, following, result, settler)
+            result.complete = len(came_from) <= most_states and time.monotonic() < until
+            if not result.goes_on():
                 break
         else:
-            found.depth += 1
+            result.depth += 1
         layer = following
-    found.states = len(came_from)
-    found.settled = settler.settled if settler else 0
+    result.states = len(came_from)
+    result.settled = settler.settled if settler else 0
 
 
 def _visit(
@@ -120,15 +120,15 @@ def _visit(
     state: State,
     came_from: dict[State, tuple[State, Choice] | None],
     reached: list[State],
-    found: Found,
+    result: SearchResult,
     settler: Settler | None,
 ) -> None:
     for choice in within.choices(state):
-        found.steps += 1
-        found.faults += choice.how in ("late", "twice")
+        result.steps += 1
+        result.faults += choice.how in ("late", "twice")
         following = within.take(state, choice)
         if isinstance(following, Violation):
-            found.violation, found.choices = following, [*_path(came_from, state), choice]
+            result.violation, result.choices = following, [*_path(came_from, state), choice]
             return
         if following in came_from:
             continue
@@ -136,7 +136,7 @@ def _visit(
         reached.append(following)
         stuck = settler.check(within, following) if settler else None
         if stuck:
-            found.violation, found.choices = stuck, _path(came_from, following)
+            result.violation, result.choices = stuck, _path(came_from, following)
             return
 
 

@@ -89,18 +89,18 @@ class PlainFiles:
     def _settle(self, key: str, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: only another's version proves that ours can't come."""
         try:
-            found = self._store.get(key)
+            present = self._store.get(key)
         except NotThere:
             raise ServiceUnavailableError(f"no clear answer for {key}") from outcome
-        if found.body != body:
+        if present.body != body:
             raise LostRaceError(f"{key} is another's") from outcome
 
     def discard(self, staged: Staged) -> None:
         self._store.delete_many(staged.files)
 
     def written_by(self, location: str, version: int) -> str | None:
-        found = self._store.get(version_files.key_of(location, version))
-        nonce: str | None = json.loads(found.body)["nonce"]
+        present = self._store.get(version_files.key_of(location, version))
+        nonce: str | None = json.loads(present.body)["nonce"]
         return nonce
 
     def fence(self, location: str, base: int) -> None:

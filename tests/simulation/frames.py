@@ -78,16 +78,16 @@ _PARTS = (
 
 def position(frame: FrameType | None) -> Hashable:
     """Where a paused actor is: the frames between the request and the operation's first."""
-    found = []
+    frames = []
     while frame is not None and frame.f_code.co_name != "_judged":
         if frame.f_code.co_name in _SEAM:
             frame = frame.f_back
             continue
         known = frame.f_locals
         variables = tuple((name, _value(known[name])) for name in sorted(known))
-        found.append((frame.f_code, frame.f_lasti, variables))
+        frames.append((frame.f_code, frame.f_lasti, variables))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(frames)
 
 
 def _value(given: Any) -> Hashable:
@@ -100,7 +100,7 @@ def _value(given: Any) -> Hashable:
     if isinstance(given, set | frozenset):
         return frozenset(map(_value, given))
     if isinstance(given, dict):
-        return tuple(sorted(((str(key), _value(each)) for key, each in given.items()), key=str))
+        return tuple(sorted(((str(key), _value(value)) for key, value in given.items()), key=str))
     if dataclasses.is_dataclass(given):
         return repr(given)  # values through and through
     if isinstance(given, BaseException):
@@ -108,7 +108,7 @@ def _value(given: Any) -> Hashable:
     if isinstance(given, functools.partial):
         return (_value(given.func), _value(given.args), _value(given.keywords))
     if isinstance(given, FunctionType):
-        cells = [each.cell_contents for each in given.__closure__ or ()]
+        cells = [cell.cell_contents for cell in given.__closure__ or ()]
         defaults = given.__defaults__ or ()
         return (given.__code__, tuple(map(_value, cells)), tuple(map(_value, defaults)))
     if isinstance(given, MethodType):

@@ -55,8 +55,8 @@ class Rows:
 
     def below(self, namespace: NamespaceId) -> list[Row]:
         prefix = names.object_id(namespace) + DELIMITER if namespace else ""
-        found = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
-        return [row for row in found if not row.is_version]
+        rows = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
+        return [row for row in rows if not row.is_version]
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         return bool(self.below(namespace))
@@ -84,8 +84,8 @@ class Rows:
 
     def last_trashed(self, object_id: str) -> Row | None:
         trashed = self.below((names.TRASH,))
-        found = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
-        return max(found, key=lambda row: row.object_id, default=None)
+        drops = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
+        return max(drops, key=lambda row: row.object_id, default=None)
 
 
 class Register:
@@ -130,10 +130,10 @@ class Register:
     def _settle(self, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: find out whose the commit is."""
         try:
-            found = self._store.get(REGISTER).body
+            present = self._store.get(REGISTER).body
         except NotThere:
-            found = b""
-        if found == body:
+            present = b""
+        if present == body:
             return
         if isinstance(outcome, Ambiguous):
             raise ServiceUnavailableError("no clear answer for a commit") from outcome
@@ -150,7 +150,7 @@ def encode(version: int, commit: str, rows: Mapping[str, Row]) -> bytes:
 
 def decode(blob: Blob) -> Rows:
     version, _, listed = json.loads(blob.body)
-    return Rows(version, {each[0]: Row(*each) for each in listed}, blob.tag)
+    return Rows(version, {entry[0]: Row(*entry) for entry in listed}, blob.tag)
 
 
 def rows_of(objects: Objects) -> Mapping[str, Row]:

@@ -44,7 +44,7 @@ class Scenario:
     @property
     def name(self) -> str:
         before = "+".join(self.start) or "nothing"
-        return f"{self.arbiter}: {before} | {' || '.join('+'.join(each) for each in self.actors)}"
+        return f"{self.arbiter}: {before} | {' || '.join('+'.join(verbs) for verbs in self.actors)}"
 
 
 def spec_of(arbiter: str) -> Spec:
@@ -91,7 +91,7 @@ def _begun(arbiter: str, start: tuple[str, ...], code: Code) -> Objects:
     assert len(start) <= len(BEFORE)
     for letter, verb in zip(BEFORE, start, strict=False):
         objects, finished = alone(process(arbiter, letter, (verb,), code), objects)
-        assert [each.verdict for each in finished] == ["ok"], finished
+        assert [end.verdict for end in finished] == ["ok"], finished
     return objects
 
 

@@ -97,7 +97,7 @@ class Settler:
         return None
 
     def _settle_rows(self, objects: Objects) -> Violation | None:
-        held = {each.place for each in views.of_rows(objects)}
+        held = {table.place for table in views.of_rows(objects)}
         verbs: list[str] = []
         # Unless it is told which, a purge takes what can still be brought back, and a held one not.
         verbs += ["purge"] if "purging" in held and held.isdisjoint(["trash", "held"]) else []
@@ -110,9 +110,9 @@ class Settler:
             worker = scenarios.process(self._arbiter, NEWCOMER, verbs, self._code, SKEW_MS)
             self._workers[verbs] = worker
         objects, finished = scenarios.alone(worker, objects)
-        for each in finished:
-            if each.verdict != "ok":
-                return objects, Violation("stuck", f"{verbs[each.at]}: {each.detail}")
+        for end in finished:
+            if end.verdict != "ok":
+                return objects, Violation("stuck", f"{verbs[end.at]}: {end.detail}")
         return objects, None
 
 

@@ -48,7 +48,7 @@ class Case:
         return newest.version if newest else 0
 
     def forget_versions(self) -> None:
-        self.store.delete_many([each.key for each in self.store.walk(f"{LOCATION}/_versions")])
+        self.store.delete_many([entry.key for entry in self.store.walk(f"{LOCATION}/_versions")])
 
 
 @pytest.fixture(params=["plain", "lance"])
@@ -181,13 +181,13 @@ def test_a_commit_is_seen_by_the_other(registers: Registers) -> None:
 
 def test_of_two_drafts_of_one_version_one_wins(registers: Registers) -> None:
     registers.commit(AddTable(_row("t")))
-    drafts = [Draft(each.read_for_writing()) for each in (registers.one, registers.other)]
+    drafts = [Draft(register.read_for_writing()) for register in (registers.one, registers.other)]
     for draft in drafts:
         draft.apply(RenameTable(("t",), ("u",), "00000001_t").apply(draft))
     registers.one.commit(drafts[0])
     with pytest.raises(LostRaceError):
         registers.other.commit(drafts[1])
-    assert [each[0] for each in registers.seen()] == ["u"]
+    assert [row[0] for row in registers.seen()] == ["u"]
 
 
 def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
@@ -201,7 +201,7 @@ def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
     with pytest.raises(TableAlreadyExistsError):
         registers.commit(UndropTable(("t",), "0" * 16, ("t",)))
     registers.commit(UndropTable(("t",), "0" * 16, ("u",)))
-    assert [each[:2] for each in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
+    assert [row[:2] for row in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
 
 
 def test_a_location_is_owned_once_in_both(registers: Registers) -> None:

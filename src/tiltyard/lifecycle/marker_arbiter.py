@@ -48,8 +48,6 @@ from tiltyard.errors import (
 from tiltyard.lifecycle.arbiter import CheckedRegistration, PurgeClaim, Registration
 from tiltyard.lifecycle.recreation import (
     Recreation,
-    hide_from_peers,
-    show_to_peers,
     swap_again,
 )
 from tiltyard.lifecycle.renames import Renames
@@ -132,7 +130,7 @@ class MarkerArbiter:
                 dropped_by=terms.by,
                 properties=properties,
             )
-            hide_from_peers(self._store, name, self._swap(name, present, following))
+            marker.hide_from_peers(self._store, name, self._swap(name, present, following))
 
         self._again(change)
 
@@ -206,7 +204,7 @@ class MarkerArbiter:
 
         def change() -> Marker:
             present = self._restorable(name, generation, keep_newer)
-            show_to_peers(self._store, name)
+            marker.show_to_peers(self._store, name)
             self._swap(name, present, present.forgotten())
             return present
 
@@ -290,7 +288,7 @@ class MarkerArbiter:
                 generation=self._clock.generation(),
                 properties=table.properties,
             )
-            hide_from_peers(self._store, name, self._swap(name, present, following))
+            marker.hide_from_peers(self._store, name, self._swap(name, present, following))
 
         self._again(change)
         self._manifest.submit(RemoveIndex(table.id, table.location))
@@ -347,7 +345,7 @@ class MarkerArbiter:
         assert present is not None
         if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED) or present.buried:
             raise _not_found(name, present)
-        show_to_peers(self._store, name)
+        marker.show_to_peers(self._store, name)
         if present.hides:
             self._swap(name, present, present.forgotten())
 

@@ -20,7 +20,7 @@ from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError, TiltyardError
-from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Retry, Store
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Retry
 
 T = TypeVar("T")
 
@@ -218,7 +218,7 @@ class Recreation:
 
         What was put back has served: its data is gone, so it is no version of the new table.
         """
-        show_to_peers(self._store, name)
+        marker.show_to_peers(self._store, name)
         kept = _kept_manifest(reviving)
         if kept is not None:
             self._store.delete(kept.key)
@@ -335,24 +335,3 @@ def swap_again(retry: Retry, change: Callable[[], T]) -> T:
         except ConcurrentModificationError:
             retry.pause(attempt)
     return change()
-
-
-def hide_from_peers(store: Store, name: str, hidden: Marker) -> None:
-    """Write the nested file by which Lance's own clients know that a table is hidden.
-
-    It follows a hide and precedes a show, so that a crash in between leaves them seeing more than
-    we do, never a lost table. It is not left if the table came back meanwhile. Two requests.
-    """
-    key = _nested(name)
-    store.put(key, marker.nested_body(hidden.generation or ""))
-    if not marker.read(store, name).hides:
-        store.delete(key)
-
-
-def show_to_peers(store: Store, name: str) -> None:
-    """Remove the nested file. One request."""
-    store.delete(_nested(name))
-
-
-def _nested(name: str) -> str:
-    return f"{names.table_directory(name)}/{names.DEREGISTERED}"

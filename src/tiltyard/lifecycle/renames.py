@@ -42,9 +42,7 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.recreation import (
     Recreation,
-    hide_from_peers,
     name_is_taken,
-    show_to_peers,
     swap_again,
 )
 from tiltyard.names import TableId
@@ -114,7 +112,7 @@ class Renames:
 
     def _move(self, name: str, present: Marker, target: TableId) -> Marker:
         moved = self._swap_to_moved(name, present, names.object_id(target))
-        hide_from_peers(self._store, name, moved)
+        marker.hide_from_peers(self._store, name, moved)
         return moved
 
     def _swap_to_moved(
@@ -133,7 +131,7 @@ class Renames:
         """Undo a move whose row did not come about. If another was first, there is nothing to."""
         with suppress(ConcurrentModificationError):
             if not former.hides:
-                show_to_peers(self._store, name)
+                marker.show_to_peers(self._store, name)
             marker.swap(self._store, name, moved, replace(former, tag=moved.tag), self._clock)
 
     def _arrive(self, name: str, row: Row) -> bool:
@@ -215,7 +213,7 @@ class Renames:
         def change() -> None:
             present = marker.read(self._store, name)
             if present.handed_to(row):
-                show_to_peers(self._store, name)
+                marker.show_to_peers(self._store, name)
                 following = replace(present.forgotten(), protected=PROTECTED in row.metadata)
                 marker.swap(self._store, name, present, following, self._clock)
 
