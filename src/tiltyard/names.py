@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from tiltyard.errors import InvalidInputError
@@ -43,9 +42,6 @@ TableId = tuple[str, ...]
 NamespaceId = tuple[str, ...]
 
 ROOT: NamespaceId = ()
-
-# One operation derives the same few names again and again.
-_remembered = lru_cache(maxsize=4096)
 
 
 def parse_table_id(parts: Sequence[str] | None) -> TableId:
@@ -102,7 +98,6 @@ def why_refused(part: object) -> str | None:
     return f"it contains {forbidden[0]!a}"
 
 
-@_remembered
 def object_id(identifier: tuple[str, ...]) -> str:
     """The identifier as the manifest stores it: parts joined by "$"."""
     return DELIMITER.join(identifier)
@@ -159,7 +154,6 @@ def display(identifier: Sequence[str]) -> str:
     return f"'{'.'.join(identifier)}'" if identifier else "the root"
 
 
-@_remembered
 def table_directory(name: str) -> str:
     """The V1 directory of a root table, relative to the root."""
     return name + TABLE_SUFFIX
@@ -170,7 +164,6 @@ def table_name(directory: str) -> str | None:
     return _root_table(directory, TABLE_SUFFIX)
 
 
-@_remembered
 def marker_key(name: str) -> str:
     """The marker of a root table: a sibling of its directory, so that one listing shows both."""
     return name + MARKER_SUFFIX
@@ -212,7 +205,6 @@ def is_own_location(identifier: str, location: str) -> bool:
     return location[9:] in (identifier, f"{identifier}_") and is_hashed_directory(location)
 
 
-@_remembered
 def natural_owners(directory: str) -> tuple[str, ...]:
     """The object ids whose own location a directory can be."""
     if is_hashed_directory(directory):
@@ -221,7 +213,6 @@ def natural_owners(directory: str) -> tuple[str, ...]:
     return () if name is None else (name,)
 
 
-@_remembered
 def root_table_at(location: str, identifier: TableId) -> str | None:
     """The root table whose marker decides over a table's location; None: the manifest alone does.
 
@@ -232,13 +223,11 @@ def root_table_at(location: str, identifier: TableId) -> str | None:
     return table_name(location)
 
 
-@_remembered
 def is_marked(identifier: TableId, location: str) -> bool:
     """Whether the marker of a V1 location decides over a table, and not its row."""
     return len(identifier) == 1 and root_table_at(location, identifier) == identifier[0]
 
 
-@_remembered
 def top_directory(location: str) -> str:
     """The directory below the root that a location is, or lies in."""
     return location.partition("/")[0]
@@ -268,19 +257,16 @@ def relative_location(root: str, location: str) -> str:
     return text
 
 
-@_remembered
 def uri(root: str, location: str) -> str:
     """Where Lance finds `location`. A URI is percent-encoded, a path on a local disk is not."""
     return f"{root}/{quote(location)}" if "://" in root else f"{root}/{location}"
 
 
-@_remembered
 def store_path(root: str, key: str) -> str:
     """An object as Lance names it to a namespace: from the top of the disk or bucket."""
     return f"{_prefix(root)}/{key}".strip("/")
 
 
-@_remembered
 def from_store_path(root: str, path: str) -> str:
     """The inverse of `store_path`; a full path or URI will do as well."""
     prefix = _prefix(root)
