@@ -170,10 +170,10 @@ def _lost_rows(name: str, deeds: Sequence[Deed], last: Sequence[Deed], there: Fo
     """Rows that were appended to a table which nothing else happened to are there."""
     if there.status != "exists" or any(deed.last_moment == FOREVER for deed in last):
         return []
-    settled = max(deed.end for deed in last)
+    last_end = max(deed.end for deed in last)
     return [
         f"{name} lost the rows {deed.tag} that were appended to it"
         for deed in deeds
         if deed.verb == "append" and name in deed.names and deed.outcome == DONE
-        if deed.start > settled and deed.tag not in there.tags
+        if deed.start > last_end and deed.tag not in there.tags
     ]

@@ -38,7 +38,7 @@ in_compatibility_mode = pytest.mark.parametrize("mode", [COMPATIBILITY], ids=str
 
 
 @pytest.fixture
-def mortal(
+def crashing(
     catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
 ) -> tuple[DirectoryNamespace, FaultyStore]:
     """A catalog with a root table that has properties, and a client that is about to die."""
@@ -58,11 +58,11 @@ def _properties(catalog: DirectoryNamespace, *table: str) -> dict[str, str]:
 @pytest.mark.parametrize("call", [create, declare])
 def test_a_drop_that_was_cut_off_leaves_its_name_free(
     catalog: DirectoryNamespace,
-    mortal: tuple[DirectoryNamespace, FaultyStore],
+    crashing: tuple[DirectoryNamespace, FaultyStore],
     place: Place,
     call: Any,
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     store.plan(Fault.CRASH_AFTER, verb="put_new", key=MARKER)
     with pytest.raises(Crash):
         drop(client, "people")
@@ -79,9 +79,9 @@ def test_a_drop_that_was_cut_off_leaves_its_name_free(
 
 @in_compatibility_mode
 def test_an_undrop_that_was_cut_off_after_its_swap_has_lost_nothing(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):
@@ -95,9 +95,9 @@ def test_an_undrop_that_was_cut_off_after_its_swap_has_lost_nothing(
 
 @in_compatibility_mode
 def test_an_undrop_that_was_cut_off_before_its_swap_can_be_repeated(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     store.plan(Fault.CRASH_BEFORE, verb="replace", key=MARKER)
     with pytest.raises(Crash):
@@ -114,9 +114,9 @@ def test_an_undrop_that_was_cut_off_before_its_swap_can_be_repeated(
 
 @in_compatibility_mode
 def test_an_undrop_whose_name_is_taken_meanwhile_is_refused_and_undone(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     rows = _by_rows_alone(place)
     hook = lambda: create(rows, "people", data=PLANTS)  # noqa: E731
@@ -133,9 +133,9 @@ def test_an_undrop_whose_name_is_taken_meanwhile_is_refused_and_undone(
 
 @in_compatibility_mode
 def test_a_table_without_a_row_can_be_registered_where_rows_alone_count(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     location = deregister(catalog, "people").location or ""
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):

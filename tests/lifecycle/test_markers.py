@@ -271,11 +271,11 @@ def test_a_create_that_was_cut_off_before_its_version_is_undone_and_shut_out(ben
     _crash(bench, lambda: bench.create("new"), verb="put", key="*/data/*")
     bench.late()
 
-    settled = bench.services.recreation.decided_marker("t")
+    present = bench.services.recreation.decided_marker("t")
 
-    assert settled.state is State.DELETED
-    assert settled.generation == dropped.generation
-    assert settled.version_at_drop == 2, "a fence has the number that the create wanted"
+    assert present.state is State.DELETED
+    assert present.generation == dropped.generation
+    assert present.version_at_drop == 2, "a fence has the number that the create wanted"
     assert bench.files.written_by(LOCATION, 2) == "fence"
     bench.undrop()
     assert bench.read() == ["one"]

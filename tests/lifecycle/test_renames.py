@@ -36,7 +36,7 @@ pytestmark = [on_disk, pytest.mark.parametrize("mode", [COMPATIBILITY], ids=str,
 
 
 @dataclass
-class Mortal:
+class CrashingClient:
     """A client that dies on purpose."""
 
     client: DirectoryNamespace
@@ -49,9 +49,11 @@ class Mortal:
 
 
 @pytest.fixture
-def mortal(catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]) -> Mortal:
+def crashing(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> CrashingClient:
     create(catalog, "people")
-    return Mortal(*faulty)
+    return CrashingClient(*faulty)
 
 
 def _marker(place: Place) -> dict[str, object]:
@@ -60,9 +62,9 @@ def _marker(place: Place) -> dict[str, object]:
 
 
 def test_a_rename_without_its_row_is_undone_by_a_register(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
-    mortal.rename("people", "staff", dies=Fault.CRASH_AFTER, at="put_new")
+    crashing.rename("people", "staff", dies=Fault.CRASH_AFTER, at="put_new")
     assert tables(catalog) == []
 
     register(catalog, "people", at=LOCATION)
@@ -72,9 +74,9 @@ def test_a_rename_without_its_row_is_undone_by_a_register(
 
 
 def test_a_rename_with_its_row_is_finished_by_whoever_changes_the_table(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
-    mortal.rename("people", "staff", dies=Fault.CRASH_BEFORE, at="replace")
+    crashing.rename("people", "staff", dies=Fault.CRASH_BEFORE, at="replace")
     assert tables(catalog) == ["staff"]
     assert "arrived" not in _marker(place)
     with refused(ErrorCode.INVALID_INPUT):
@@ -88,10 +90,10 @@ def test_a_rename_with_its_row_is_finished_by_whoever_changes_the_table(
 
 
 def test_a_table_on_its_way_home_is_there_and_can_be_dropped(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
     rename(catalog, "people", to="staff")
-    mortal.rename("staff", "people", dies=Fault.CRASH_BEFORE, at="replace")
+    crashing.rename("staff", "people", dies=Fault.CRASH_BEFORE, at="replace")
     assert contents(catalog, place, "people") == PEOPLE
 
     drop(catalog, "people")

@@ -16,7 +16,7 @@ LIVE = ("create",)
 DROPPED = ("create", "drop")
 PURGED = ("create", "drop", "purge")
 RENAMED = ("create", "rename")
-BINNED = ("create", "rename", "drop_other")
+TRASHED = ("create", "rename", "drop_other")
 INDEXED = ("create", "deregister", "register")  # with a row beside its marker
 NOTHING: tuple[str, ...] = ()
 
@@ -69,7 +69,7 @@ _MARKER_TRIPLES = [
     (RENAMED, "deregister_other", "register", "drop_other"),
     (RENAMED, "rename_back", "drop_named", "register"),
     (INDEXED, "drop_named+undrop_named", "rename", "register"),
-    (BINNED, "purge_other", "purge_other+zombie", "register"),
+    (TRASHED, "purge_other", "purge_other+zombie", "register"),
     (NOTHING, "create", "create", "drop"),
     (("declare", "drop"), "create", "look", "undrop"),
     (NOTHING, "write", "create+drop", "purge"),
@@ -114,7 +114,7 @@ def pairs(faults: int = 1) -> Iterator[Scenario]:
         for start in (LIVE, DROPPED, PURGED, NOTHING):
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
     for one, other in combinations_with_replacement(AWAY_VERBS, 2):
-        for start in (RENAMED, BINNED):
+        for start in (RENAMED, TRASHED):
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
     for one, other in combinations_with_replacement(INDEXED_VERBS, 2):
         for start in (INDEXED, (*INDEXED, "drop_named")):

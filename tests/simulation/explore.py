@@ -15,10 +15,10 @@ from unittest import mock
 
 from tests.simulation import actors
 from tests.simulation.actors import Code
+from tests.simulation.newcomer import Newcomer, newcomer_for
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
-from tests.simulation.settle import Settler, settler_of
 from tiltyard.store import Retry, read_back
 from tiltyard.versions import management
 
@@ -32,7 +32,7 @@ class SearchResult:
     depth: int = 0
     steps: int = 0
     faults: int = 0
-    settled: int = 0
+    resumed: int = 0
     seconds: float = 0.0
     complete: bool = True
     violation: Violation | None = None
@@ -58,7 +58,7 @@ class _OneByOne:
 
 @contextmanager
 def no_waiting(tries: int = 2) -> Iterator[None]:
-    """Doubts are settled at once, for time is the scheduler's. How often an operation starts over
+    """Doubts are resolved at once, for time is the scheduler's. How often an operation starts over
     is bounded more tightly than in earnest: two that disturb each other do so all over again."""
     quick = partial(Retry, sleep=lambda _: None, dice=lambda: 0.5)
     with (
@@ -79,7 +79,7 @@ def explore(
     most_states: int = 400_000,
     most_seconds: float = 1_000.0,
     checks_versions: bool = True,
-    settles: bool = True,
+    resumes: bool = True,
     merges: bool = True,
     keeps_views: bool = False,
 ) -> SearchResult:
@@ -88,8 +88,8 @@ def explore(
     began = time.monotonic()
     with no_waiting():
         within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
-        settler = settler_of(scenario.arbiter, code) if settles else None
-        _search(within, result, settler, most_states, began + most_seconds)
+        newcomer = newcomer_for(scenario.arbiter, code) if resumes else None
+        _search(within, result, newcomer, most_states, began + most_seconds)
         if keeps_views:
             result.views = set(within.views)
     result.seconds = time.monotonic() - began
@@ -97,14 +97,14 @@ def explore(
 
 
 def _search(
-    within: Machine, result: SearchResult, settler: Settler | None, most_states: int, until: float
+    within: Machine, result: SearchResult, newcomer: Newcomer | None, most_states: int, until: float
 ) -> None:
     came_from: dict[State, tuple[State, Choice] | None] = {within.start: None}
     layer = [within.start]
     while layer and result.goes_on():
         following: list[State] = []
         for state in layer:
-            _visit(within, state, came_from, following, result, settler)
+            _visit(within, state, came_from, following, result, newcomer)
             result.complete = len(came_from) <= most_states and time.monotonic() < until
             if not result.goes_on():
                 break
@@ -112,7 +112,7 @@ def _search(
             result.depth += 1
         layer = following
     result.states = len(came_from)
-    result.settled = settler.settled if settler else 0
+    result.resumed = newcomer.resumed if newcomer else 0
 
 
 def _visit(
@@ -121,7 +121,7 @@ def _visit(
     came_from: dict[State, tuple[State, Choice] | None],
     reached: list[State],
     result: SearchResult,
-    settler: Settler | None,
+    newcomer: Newcomer | None,
 ) -> None:
     for choice in within.choices(state):
         result.steps += 1
@@ -134,7 +134,7 @@ def _visit(
             continue
         came_from[following] = (state, choice)
         reached.append(following)
-        stuck = settler.check(within, following) if settler else None
+        stuck = newcomer.check(within, following) if newcomer else None
         if stuck:
             result.violation, result.choices = stuck, _path(came_from, following)
             return

@@ -83,10 +83,10 @@ class PlainFiles:
         try:
             self._store.put_new(key, body)
         except (AlreadyThere, Ambiguous) as outcome:
-            self._settle(key, body, outcome)
+            self._read_back(key, body, outcome)
         return version
 
-    def _settle(self, key: str, body: bytes, outcome: Exception) -> None:
+    def _read_back(self, key: str, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: only another's version proves that ours can't come."""
         try:
             present = self._store.get(key)

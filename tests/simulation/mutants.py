@@ -43,7 +43,7 @@ class Mutant:
     name: str
     code: Code
     scenario: Scenario
-    settles: bool = False  # what goes wrong is that a newcomer can't go on
+    blocks: bool = False  # what goes wrong is that a newcomer can't go on
 
 
 # -- purging
@@ -376,7 +376,7 @@ MUTANTS = [
         "leaves rows over",
         mutated(manifest_type=LeavesRowsOver),
         _of_marker(("create",), ("rename",), ("deregister",), faults=1),
-        settles=True,
+        blocks=True,
     ),
     Mutant(
         "overlooks the marker",

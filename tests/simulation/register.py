@@ -125,9 +125,9 @@ class Register:
             else:
                 self._store.replace(REGISTER, body, base.tag)
         except (AlreadyThere, Changed, Ambiguous) as outcome:
-            self._settle(body, outcome)
+            self._read_back(body, outcome)
 
-    def _settle(self, body: bytes, outcome: Exception) -> None:
+    def _read_back(self, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: find out whose the commit is."""
         try:
             present = self._store.get(REGISTER).body

@@ -43,7 +43,7 @@ T = TypeVar("T")
 PREFACE = """\
 Every order of the requests of a scenario's actors, unless a line tells its bound. A crash is an
 actor that is never asked again, so every state is also one in which any of them have crashed; from
-every catalog that comes about a newcomer has to be able to go on ("settled"). Faults are
+every catalog that comes about a newcomer has to be able to go on ("resumed"). Faults are
 conditional writes whose answer is lost or that arrive late, and writes and deletes that arrive
 twice, so many in one schedule; data files and the file for Lance's own clients meet them in
 random schedules only. An operation starts over once, in random schedules three times."""
@@ -85,7 +85,7 @@ def report(schedules: int, minutes: float) -> int:
             if scenarios is None:
                 failed += _tell_samples(pool, schedules, until)
                 continue
-            _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")
+            _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'resumed':>8}")
             failed += _tell(_search_all(pool, list(scenarios()), most_states, until))
     _say(f"\n{failed} violations; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
@@ -123,7 +123,7 @@ def _tell(results: list[SearchResult]) -> int:
         _say(
             f"{name:64}{bounds.faults:7}{sum(result.states for result in group):9}"
             f"{sum(result.steps for result in group):9}{sum(result.faults for result in group):8}"
-            f"{sum(result.settled for result in group):8}{_limits(group)}"
+            f"{sum(result.resumed for result in group):8}{_limits(group)}"
         )
     wrong = [result for result in results if result.violation]
     for result in wrong:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from tests.simulation.actors import Code
 from tests.simulation.explore import no_waiting
+from tests.simulation.newcomer import Newcomer, newcomer_for
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice, Machine, State
-from tests.simulation.settle import Settler, settler_of
 
 # So many seeds in a row share a scenario, and what was interned for it.
 BLOCK = 200
@@ -138,8 +138,8 @@ def sample(first: int, count: int, code: Code = PLAIN, *, seconds: float = float
             if within is None or seed % BLOCK == 0:
                 scenario = scenario_of(seed)
                 within = machine(scenario, code)
-                settler = settler_of(scenario.arbiter, code)
-            choices, violation = _run(within, settler, random.Random(seed), sampled)
+                newcomer = newcomer_for(scenario.arbiter, code)
+            choices, violation = _run(within, newcomer, random.Random(seed), sampled)
             sampled.schedules += 1
             if violation is not None:
                 sampled.seed, sampled.violation, sampled.choices = seed, violation, choices
@@ -154,12 +154,12 @@ def choices_of(seed: int) -> list[Choice]:
     """The steps of a seed's schedule."""
     scenario = scenario_of(seed)
     with no_waiting(TRIES):
-        settler = settler_of(scenario.arbiter, PLAIN)
-        return _run(machine(scenario), settler, random.Random(seed), Sampled())[0]
+        newcomer = newcomer_for(scenario.arbiter, PLAIN)
+        return _run(machine(scenario), newcomer, random.Random(seed), Sampled())[0]
 
 
 def _run(
-    within: Machine, settler: Settler, dice: random.Random, sampled: Sampled
+    within: Machine, newcomer: Newcomer, dice: random.Random, sampled: Sampled
 ) -> tuple[list[Choice], Violation | None]:
     state, choices = within.start, list[Choice]()
     # Some schedules switch at every step, others let an actor go on for long.
@@ -177,7 +177,7 @@ def _run(
         if isinstance(following, Violation):
             return choices, following
         state = following
-    return choices, settler.check(within, state)
+    return choices, newcomer.check(within, state)
 
 
 def _choose(

@@ -6,7 +6,7 @@ judge remembers. Everything in it is interned, so that a step is a few look-ups 
 Faults cost: a `late` conditional write (its actor hears that nobody knows; it arrives later, at
 once or never: a lost answer is one that arrives at once) and a `twice` delivered write. A crash
 costs nothing and needs no step: it is an actor that is never asked again, and every state is
-judged, and settled by a newcomer, as it is. So is a late request of a crashed actor: it is the
+judged, and resumed by a newcomer, as it is. So is a late request of a crashed actor: it is the
 request that such an actor makes last.
 """
 

@@ -125,12 +125,12 @@ class MarkerSpec:
                 yield Arrow(Marked("returned", content))
                 yield Arrow(Marked("live", content))
             case "drop_other" if kind == "arrived":
-                yield Arrow(Marked("binned", content))
-            case "undrop_other" if kind == "binned":
+                yield Arrow(Marked("trashed", content))
+            case "undrop_other" if kind == "trashed":
                 yield Arrow(Marked("arrived", content))
             case "deregister_other" if kind == "arrived":
                 yield Arrow(Marked("loose", content))
-            case "purge_other" if kind in ("binned", "emptied"):
+            case "purge_other" if kind in ("trashed", "emptied"):
                 yield Arrow(Marked("emptied", ANY))
                 yield Arrow(Marked("buried", ANY))
             case "zombie" if content in (None, RESERVED):

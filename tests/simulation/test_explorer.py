@@ -74,15 +74,15 @@ def test_many_random_schedules_of_five_actors_lose_nothing() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_rule_left_out_is_found_out(mutant: Mutant) -> None:
     """Without the check of version numbers: what is found has to be a loss, not its cause."""
-    result = explore(mutant.scenario, mutant.code, settles=mutant.settles, checks_versions=False)
+    result = explore(mutant.scenario, mutant.code, resumes=mutant.blocks, checks_versions=False)
     assert result.violation is not None
-    kinds = ["stuck"] if mutant.settles else ["lost", "unexplained", "untrue"]
+    kinds = ["stuck"] if mutant.blocks else ["lost", "unexplained", "untrue"]
     assert result.violation.kind in kinds
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_the_rule_itself_holds_where_its_mutant_fails(mutant: Mutant) -> None:
-    result = explore(mutant.scenario, settles=mutant.settles, most_states=4 * FEW)
+    result = explore(mutant.scenario, resumes=mutant.blocks, most_states=4 * FEW)
     assert result.violation is None, _told(mutant.scenario, result.choices)
 
 
@@ -99,7 +99,7 @@ def test_merging_positions_hides_no_state() -> None:
         assert merged.complete
         assert apart.complete
         assert merged.views == apart.views
-        assert merged.settled == apart.settled
+        assert merged.resumed == apart.resumed
         assert merged.states <= apart.states
 
 
@@ -110,7 +110,7 @@ def test_a_seed_is_always_the_same_schedule() -> None:
 
 def test_a_violation_replays_from_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     mutant = MUTANTS[0]
-    result = explore(mutant.scenario, mutant.code, settles=False)
+    result = explore(mutant.scenario, mutant.code, resumes=False)
     choices = " ".join(map(str, result.choices))
 
     report.main(["--replay", mutant.scenario.name, "--choices", choices, "--mutant", mutant.name])

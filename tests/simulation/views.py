@@ -76,7 +76,7 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
     """A renamed table is where the row is that names the marker's nonce.
 
     Until the marker says that it has arrived it may still come back: `moved`, and `landed` with its
-    row. Then it is `arrived`, `returned` if its row has the name of the directory again, `binned`
+    row. Then it is `arrived`, `returned` if its row has the name of the directory again, `trashed`
     in the trash, `loose` if it was deregistered; `emptied` and at last `buried` by a purge.
     """
     rows = rows_of(objects)
@@ -85,7 +85,7 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
     for row in rows.values():
         if present.handed_to(row):
             if row.id[0] == names.TRASH:
-                return "emptied" if row.metadata[STATE] == PURGING else "binned"
+                return "emptied" if row.metadata[STATE] == PURGING else "trashed"
             if row.object_id == TABLE:
                 return "returned"
             return "arrived" if present.arrived else "landed"
