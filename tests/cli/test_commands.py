@@ -63,7 +63,7 @@ def test_versions_are_listed_newest_first(products: Tiltyard) -> None:
     assert [each["version"] for each in shown] == [2, 1]
     assert all(each["manifest_bytes"] > 0 for each in shown)
     limited = products("-o", "json", "table", "versions", "products", "--limit", "1")
-    assert [each["version"] for each in json.loads(limited.out)] == [2]
+    assert [load["version"] for load in json.loads(limited.out)] == [2]
     assert products("table", "versions", "nothing").status == 4
 
 

@@ -63,5 +63,5 @@ def _check(path: Path, text: str) -> None:
 
 def test_every_verb_has_its_golden_output_or_it_is_told_why_not() -> None:
     assert sorted([*SCENES, *BY_SPARK, *NOT_SHOWN]) == sorted(verbs())
-    kept = {each.stem for each in GOLDEN.glob("*.txt")}
+    kept = {path.stem for path in GOLDEN.glob("*.txt")}
     assert kept == {verb.replace(" ", "-") for verb in (*SCENES, *BY_SPARK)}

@@ -38,8 +38,8 @@ def test_warnings_do_not_fail_and_errors_do(products: Tiltyard, tmp_path: Path) 
         "mend": "tiltyard repair products --no-auto-cleanup --apply",
     }
     assert products("repair", "products", "--no-auto-cleanup", "--apply", "--yes").status == 0
-    for each in (table / "_versions").glob("*.manifest"):
-        each.write_bytes(b"broken")
+    for path in (table / "_versions").glob("*.manifest"):
+        path.write_bytes(b"broken")
     shown = products("doctor")
     assert shown.status == 1
     assert "unreadable table" in shown.out

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Tiltyard
 from tests.cli.verbs import pages
-from tiltyard.cli.pages import ORDER
+from tiltyard.cli.call import ORDER
 
 HEAVY = (
     *("lance", "lance_namespace", "pyarrow", "obstore", "pydantic", "numpy", "rich"),
@@ -46,9 +46,9 @@ def test_every_command_and_option_is_explained_by_a_sentence(
     assert command.help.rstrip().endswith(".")
     assert command.get_short_help_str(limit=100).endswith(".")
     told = {
-        each.name: (each.help or "").partition("  [")[0]
-        for each in command.params
-        if not getattr(each, "hidden", False)
+        param.name: (param.help or "").partition("  [")[0]
+        for param in command.params
+        if not getattr(param, "hidden", False)
     }
     assert [name for name, text in told.items() if not text.endswith(".")] == []
 
@@ -59,7 +59,7 @@ def test_every_verb_takes_the_shared_options(flag: str) -> None:
         " ".join(path)
         for path, command in pages()
         if path and not hasattr(command, "commands")
-        if not any(flag in each.opts for each in command.params)
+        if not any(flag in param.opts for param in command.params)
     ]
     assert lacking == []
 

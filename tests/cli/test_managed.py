@@ -37,18 +37,18 @@ def test_versions_are_hidden_and_shown(managed: Tiltyard) -> None:
     hidden = managed(*MANIFEST, "table", "hide-version", "users", "1", "--reason", "wrong")
     assert (hidden.status, hidden.err) == (0, "Version 1 of table users is hidden.\n")
     listed = managed(*MANIFEST, "-o", "json", "table", "versions", "users")
-    assert [each["version"] for each in json.loads(listed.out)] == [2]
+    assert [load["version"] for load in json.loads(listed.out)] == [2]
     assert managed(*MANIFEST, "table", "hide-version", "users", "2").status == 1
     assert managed(*MANIFEST, "table", "hide-version", "users", "9").status == 4
     managed(*MANIFEST, "table", "show-version", "users", "1")
     listed = managed(*MANIFEST, "-o", "json", "table", "versions", "users")
-    assert [each["version"] for each in json.loads(listed.out)] == [2, 1]
+    assert [load["version"] for load in json.loads(listed.out)] == [2, 1]
 
 
 def test_the_catalog_as_it_was(managed: Tiltyard) -> None:
     now = managed(*MANIFEST, "-o", "json", "snapshot")
-    assert [(each["table"], each["version"]) for each in json.loads(now.out)] == [("users", 2)]
+    assert [(load["table"], load["version"]) for load in json.loads(now.out)] == [("users", 2)]
     number = int(now.err.split()[1])
     before = managed(*MANIFEST, "-o", "json", "snapshot", str(number - 1))
-    assert [each["version"] for each in json.loads(before.out)] == [1]
+    assert [load["version"] for load in json.loads(before.out)] == [1]
     assert managed(*MANIFEST, "snapshot", "999").status == 4

@@ -75,7 +75,7 @@ def test_where_nothing_is_left_out_a_sentence_is_all(products: Tiltyard) -> None
 
 def test_programs_get_a_row_for_every_directory(directories: Tiltyard) -> None:
     done = directories(*COMPATIBLE, "migrate", "--dry-run", "-o", "json")
-    rows = [tuple(each.values()) for each in json.loads(done.out)]
+    rows = [tuple(load.values()) for load in json.loads(done.out)]
     assert (done.status, done.err) == (0, "")
     assert sorted(rows) == sorted(ROWS)
     assert list(json.loads(done.out)[0]) == ["table", "location", "action", "reason"]

@@ -143,7 +143,7 @@ def test_quiet_leaves_only_data(products: Tiltyard) -> None:
 
 def test_config_show_tells_where_each_value_comes_from(tiltyard: Tiltyard, tmp_path: Path) -> None:
     shown = tiltyard("config", "show", "-p", "storage.region=eu", "-o", "json")
-    found = {each["property"]: (each["value"], each["from"]) for each in json.loads(shown.out)}
+    found = {load["property"]: (load["value"], load["from"]) for load in json.loads(shown.out)}
     assert found["root"] == (f"{tmp_path}/lake", "TILTYARD_ROOT")
     assert found["manifest_enabled"] == ("false", "--mode")
     assert found["storage.region"] == ("eu", "-p")

@@ -190,7 +190,7 @@ def _as_nobody(here: Path, commands: Sequence[str], sender: Connection) -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-    sender.send([_ended(["--root", f"{here}/lake", *each.split()]) for each in commands])
+    sender.send([_ended(["--root", f"{here}/lake", *command.split()]) for command in commands])
 
 
 def _ended(arguments: Sequence[str]) -> Ended:

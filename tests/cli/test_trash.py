@@ -73,7 +73,7 @@ def test_programs_get_exact_values(dropped: Tiltyard, clock: ManualClock) -> Non
 
 def test_the_size_is_told_when_asked_for(dropped: Tiltyard, tmp_path: Path) -> None:
     files = (tmp_path / "lake" / "old.lance").rglob("*")
-    size = sum(each.stat().st_size for each in files if each.is_file())
+    size = sum(file.stat().st_size for file in files if file.is_file())
     assert _trash(dropped, "--bytes")[0]["bytes"] == size
     header, _, row, _ = dropped("trash", "list", "--bytes").lines
     assert header.split()[5] == "size"
@@ -174,12 +174,12 @@ def test_receipts_tell_what_was_deleted(
         "location": "old.lance",
         "error": None,
     }
-    assert not [each for each in (tmp_path / "lake" / "old.lance").rglob("*") if each.is_file()]
+    assert not [path for path in (tmp_path / "lake" / "old.lance").rglob("*") if path.is_file()]
 
 
 def test_people_see_receipts_and_a_sum(dropped: Tiltyard) -> None:
     rows = _trash(dropped, "--bytes")
-    generations, sizes = zip(*((each["generation"], each["bytes"]) for each in rows), strict=True)
+    generations, sizes = zip(*((row["generation"], row["bytes"]) for row in rows), strict=True)
     done = dropped(*PURGE, "old", "products", "--apply", "--yes")
     assert (done.status, done.lines) == (
         0,
@@ -233,10 +233,10 @@ def test_some_that_fail_are_told_by_the_status(
     monkeypatch.setattr(LocalStore, "delete_many", stubborn)
     done = dropped(*PURGE, "old", "products", "--apply", "--yes", "-o", "json")
     assert done.status == 3
-    assert [each["outcome"] for each in json.loads(done.out)] == ["failed", "purged"]
+    assert [load["outcome"] for load in json.loads(done.out)] == ["failed", "purged"]
     monkeypatch.setattr(LocalStore, "delete_many", remove)
     again = dropped(*PURGE, "--apply", "--yes", "-o", "json")
-    assert [each["outcome"] for each in json.loads(again.out)] == ["purged"]
+    assert [load["outcome"] for load in json.loads(again.out)] == ["purged"]
 
 
 # -- refusals

@@ -22,7 +22,7 @@ from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.catalog.pylance import Lance
 from tiltyard.clock import Clock

@@ -24,8 +24,8 @@ from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.manifest.committer import Committer, _Ticket
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.group import Committer, _Ticket
 from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.clock import Clock
 from tiltyard.lifecycle.arbiter import Arbiters

@@ -14,9 +14,9 @@ from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import DropTerms
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AddTable, DropTable, Edit, RenameTable, UndropTable
-from tiltyard.catalog.manifest.group import Committer
 from tiltyard.catalog.manifest.rows import TABLE, Row
 from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance, LostRaceError

@@ -78,7 +78,7 @@ def _delete(catalog: DirectoryNamespace, first: int, last: int, table: str = "pe
 def _rows(catalog: DirectoryNamespace) -> list[Row]:
     """Every row of a version, wherever it is."""
     snapshot = catalog.context.manifest.table.read()
-    every = (part.row(at) for part in snapshot.parts for at in range(len(part)))
+    every = (fragment.row(at) for fragment in snapshot.fragments for at in range(len(fragment)))
     return [row for row in every if row.is_version]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -110,7 +111,7 @@ class Boundary:
 
     def _fresh(self, known: _Known) -> _Known:
         key = self._key(known.incarnation)
-        for attempt in range(self._retry.attempts):
+        for _ in self._retry:
             try:
                 tag = None if known.blob is None else known.blob.tag
                 return known._replace(blob=self._store.get(key, tag))
@@ -119,7 +120,7 @@ class Boundary:
             except NotThere:
                 if known.blob is None:
                     return known
-                self._retry.pause(attempt)  # nobody deletes a boundary, so this can't be an answer
+                # Nobody deletes a boundary, so this can't be an answer.
         raise InvalidTableStateError(
             f"{key} was there and is gone",
             hint="nobody may delete it; no version of this table is accepted until it is restored",
@@ -232,11 +233,9 @@ class Boundary:
         self._persistently(change)
 
     def _persistently(self, change: Callable[[], None]) -> None:
-        for attempt in range(self._retry.attempts):
-            try:
+        for _ in self._retry:
+            with suppress(AlreadyThere, Changed, Ambiguous):  # another was first, or may have been
                 return change()
-            except (AlreadyThere, Changed, Ambiguous):  # another was first, or may have been
-                self._retry.pause(attempt)
         raise ConcurrentModificationError(
             f"others changed {self._directory} first, {self._retry.attempts} times in a row"
         )

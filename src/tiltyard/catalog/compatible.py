@@ -70,15 +70,15 @@ class CompatibleCatalog:
     def list_all_tables(self) -> Sequence[str]:
         """One request and one listing."""
         snapshot = self._manifest.read()
-        below = [each for each in snapshot.table_ids() if names.DELIMITER in each]
+        below = [each for each in snapshot.table_ids if names.DELIMITER in each]
         return sorted([*self._root_tables(snapshot), *below])
 
     def _root_tables(self, snapshot: Snapshot) -> list[str]:
         """Directories that no row gives to another name, and rows that point elsewhere."""
-        taken = snapshot.given_away()
+        taken = snapshot.taken_directories
         namespaces = snapshot.children(names.ROOT).namespaces
         visible = self._directory.list_tables(names.ROOT)
-        elsewhere = snapshot.root_tables_elsewhere()
+        elsewhere = snapshot.other_root_tables
         if not (taken or elsewhere or namespaces):
             return list(visible)
         kept = (name for name in visible if names.table_directory(name) not in taken)
@@ -96,7 +96,7 @@ class CompatibleCatalog:
                 raise self._manifest.missing(snapshot, table)
             return found
         state = self._directory.look(table)
-        if not state.is_visible or names.table_directory(table[0]) in snapshot.given_away():
+        if not state.is_visible or names.table_directory(table[0]) in snapshot.taken_directories:
             hint = why_hidden(state)
             raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
         return _with_properties(state.as_table(), row)
@@ -111,7 +111,7 @@ class CompatibleCatalog:
         row = snapshot.get(table[0])
         if row is not None and not row.is_index:
             return self._manifest.holder(table)
-        if names.table_directory(table[0]) in snapshot.given_away():
+        if names.table_directory(table[0]) in snapshot.taken_directories:
             return None  # its directory went to another name, so it gets a new one
         found = self._directory.holder(table)
         return None if found is None else _with_properties(found, row)
@@ -129,7 +129,7 @@ class CompatibleCatalog:
         row = snapshot.get(table[0])
         location = names.table_directory(table[0])
         elsewhere = row is not None and not row.is_index
-        if elsewhere or location in snapshot.given_away():
+        if elsewhere or location in snapshot.taken_directories:
             return self._manifest.create_target(table, properties)
         state = self._directory.look(table)
         if state.is_visible:
@@ -177,7 +177,7 @@ class CompatibleCatalog:
         location = names.table_directory(table[0])
         row = snapshot.get(table[0])
         elsewhere = row is not None and not row.is_index
-        if len(table) > 1 or elsewhere or location in snapshot.given_away():
+        if len(table) > 1 or elsewhere or location in snapshot.taken_directories:
             return self._manifest.place(table, properties)
         state = self._directory.look(table)
         may_be_here = state.goes_on and not snapshot.managed

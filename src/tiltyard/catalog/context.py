@@ -10,7 +10,7 @@ from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.group import Committer
+from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import BOUNDARY, ManifestTable, NoManifestTable
 from tiltyard.catalog.pylance import Lance
 from tiltyard.clock import Clock
@@ -57,8 +57,6 @@ class CatalogContext:
 
 def _open_manifest(settings: Settings, store: Store, clock: Clock, lance: Lance) -> ManifestCatalog:
     retry = Retry(attempts=settings.commit_retries + 1, first_pause=0.005, longest_pause=0.25)
-    table: ManifestTable | NoManifestTable = NoManifestTable()
-    if settings.manifest_enabled:
-        boundary = Boundary(store, BOUNDARY, clock, Retry())
-        table = ManifestTable(store, lance, settings, retry, boundary)
+    table_type = ManifestTable if settings.manifest_enabled else NoManifestTable
+    table = table_type(store, lance, settings, retry, Boundary(store, BOUNDARY, clock, Retry()))
     return ManifestCatalog(store, table, Committer(table, retry), clock)

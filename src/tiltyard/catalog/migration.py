@@ -17,20 +17,19 @@ from itertools import islice
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.directory import DirectoryCatalog, is_lifted, why_hidden
-from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.directory import is_lifted, why_hidden
+from tiltyard.catalog.manifest.catalog import as_row
 from tiltyard.catalog.manifest.edits import AllOf, IndexTable
-from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import State
-from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError
-from tiltyard.store import Store
 
 ROWS_PER_COMMIT = 10_000
 PROBING_THREADS = 32
 
 
-class Action(StrEnum):
+class MigrationAction(StrEnum):
     """What a migration did with a directory, or would do."""
 
     ADDED = "added"
@@ -46,12 +45,12 @@ class Migrated:
 
     table: str
     location: str
-    action: Action
+    action: MigrationAction
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class V1Directories:
     """Directories that look like V1 tables, and whether all that is hidden in them was lifted."""
 
     directories: tuple[str, ...]
@@ -61,17 +60,11 @@ class Found:
 class Migration:
     """Brings the tables of one directory into its manifest. A second run finds nothing to do."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        directory: DirectoryCatalog,
-        manifest: ManifestCatalog | None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._directory = directory
-        self._manifest = manifest
+    def __init__(self, context: CatalogContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._directory = context.directory
+        self._manifest = context.manifest
 
     def run(
         self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
@@ -81,111 +74,106 @@ class Migration:
         The first run looks at those with a row too: a client that knows no rows may have hidden
         them.
         """
-        found = self.look()
+        listed = self.look()
         if not dry_run:
             self._store.require_conditions()
         report: list[Migrated] = []
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
-            snapshot = self._snapshot()
+            snapshot = self._manifest.read()
             judged = pool.map(
-                lambda directory: self._judge(directory, snapshot, found.lifted), found.directories
+                lambda directory: self._judge(directory, snapshot, listed.lifted),
+                listed.directories,
             )
             for chunk in _chunks(judged, ROWS_PER_COMMIT):
                 if not dry_run:
                     self._write(chunk)
                 report.extend(chunk)
                 if progress:
-                    progress(len(report), len(found.directories))
+                    progress(len(report), len(listed.directories))
         if not dry_run:
             self._directory.stamp()
         return report
 
     # -- the same in units, for many processes
 
-    def look(self) -> Found:
+    def look(self) -> V1Directories:
         """Which directories there are to be judged. One listing."""
         listing = self._store.list()
-        directories = tuple(each for each in listing.directories if _looks_like_v1(each))
-        return Found(directories, is_lifted(listing))
+        directories = [name for name in listing.directories if name.endswith(names.TABLE_SUFFIX)]
+        return V1Directories(tuple(directories), is_lifted(listing))
 
-    def judge(self, found: Found) -> list[Migrated]:
+    def judge(self, listed: V1Directories) -> list[Migrated]:
         """What is to be done with some directories. One look at each; what goes wrong with one is
         its own."""
-        snapshot = self._snapshot()
+        snapshot = self._manifest.read()
 
         def judged(directory: str) -> Migrated:
             try:
-                return self._judge(directory, snapshot, found.lifted)
+                return self._judge(directory, snapshot, listed.lifted)
             except TiltyardError as error:
                 name = directory.removesuffix(names.TABLE_SUFFIX)
-                return Migrated(name, directory, Action.FAILED, str(error))
+                return Migrated(name, directory, MigrationAction.FAILED, str(error))
 
         with ThreadPoolExecutor(PROBING_THREADS) as pool:
-            return list(pool.map(judged, found.directories))
+            return list(pool.map(judged, listed.directories))
 
     def finish(self, judged: Sequence[Migrated]) -> None:
         """Do what was judged, in few commits. The catalog is stamped if nothing has failed."""
         self._store.require_conditions()
         for chunk in _chunks(iter(judged), ROWS_PER_COMMIT):
             self._write(chunk)
-        if not any(each.action is Action.FAILED for each in judged):
+        if not any(table.action is MigrationAction.FAILED for table in judged):
             self._directory.stamp()
 
-    def _snapshot(self) -> Snapshot:
-        return EMPTY if self._manifest is None else self._manifest.read()
-
     def _write(self, chunk: Sequence[Migrated]) -> None:
-        self._lift([each for each in chunk if each.action is Action.LIFTED])
-        self._add([each for each in chunk if each.action is Action.ADDED])
+        self._lift([table for table in chunk if table.action is MigrationAction.LIFTED])
+        self._add([table for table in chunk if table.action is MigrationAction.ADDED])
 
     def _judge(self, directory: str, snapshot: Snapshot, lifted: bool) -> Migrated:
         name = directory.removesuffix(names.TABLE_SUFFIX)
 
-        def verdict(action: Action, reason: str | None = None) -> Migrated:
+        def verdict(action: MigrationAction, reason: str | None = None) -> Migrated:
             return Migrated(name, directory, action, reason)
 
         if names.table_name(directory) is None:
             refused = names.why_refused(name) or "its name is reserved or too long"
-            return verdict(Action.SKIPPED, f"not a table name: {refused}")
-        if directory in snapshot.unusual_locations():
-            owner = names.split_object_id(snapshot.unusual_locations()[directory])
-            return verdict(Action.PRESENT, f"it is registered as {names.display(owner)}")
+            return verdict(MigrationAction.SKIPPED, f"not a table name: {refused}")
+        if directory in snapshot.unusual_locations:
+            owner = names.split_object_id(snapshot.unusual_locations[directory])
+            return verdict(MigrationAction.PRESENT, f"it is registered as {names.display(owner)}")
         row = snapshot.get(name)
         if row is not None and not row.is_table:
-            return verdict(Action.SKIPPED, "a namespace has this name")
+            return verdict(MigrationAction.SKIPPED, "a namespace has this name")
         if row is not None and row.location != directory:
-            return verdict(Action.SKIPPED, "its name is at another location")
+            return verdict(MigrationAction.SKIPPED, "its name is at another location")
         if row is not None and lifted:
-            return verdict(Action.PRESENT)
+            return verdict(MigrationAction.PRESENT)
         state = self._directory.look((name,))
         if state.hidden_by_peer and not state.marker.hides:
-            return verdict(Action.LIFTED, "it was deregistered by one of Lance's own clients")
+            reason = "it was deregistered by one of Lance's own clients"
+            return verdict(MigrationAction.LIFTED, reason)
         if row is not None:
-            return verdict(Action.PRESENT)
+            return verdict(MigrationAction.PRESENT)
         if state.is_visible and (state.has_versions or state.is_reserved):
-            return verdict(Action.PRESENT if self._manifest is None else Action.ADDED)
-        return verdict(Action.SKIPPED, why_hidden(state) or "it holds no Lance table")
+            has_rows = self._manifest.is_enabled
+            return verdict(MigrationAction.ADDED if has_rows else MigrationAction.PRESENT)
+        return verdict(MigrationAction.SKIPPED, why_hidden(state) or "it holds no Lance table")
 
     def _lift(self, tables: Sequence[Migrated]) -> None:
         """Say at the root what the nested file says: from then on a listing shows it."""
-        for each in tables:
-            present = marker.read(self._store, each.table)
+        for table in tables:
+            present = marker.read(self._store, table.table)
             following = replace(
                 present.forgotten(),
                 state=State.DEREGISTERED,
                 generation=self._clock.generation(),
             )
-            marker.swap(self._store, each.table, present, following, self._clock)
+            marker.swap(self._store, table.table, present, following, self._clock)
 
     def _add(self, tables: Sequence[Migrated]) -> None:
         if tables:
-            assert self._manifest is not None
-            rows = (as_row(Table((each.table,), each.location)) for each in tables)
+            rows = (as_row(Table((table.table,), table.location)) for table in tables)
             self._manifest.submit(AllOf(tuple(IndexTable(row, keep=True) for row in rows)))
-
-
-def _looks_like_v1(directory: str) -> bool:
-    return directory.endswith(names.TABLE_SUFFIX)
 
 
 def _chunks(entries: Iterator[Migrated], size: int) -> Iterator[list[Migrated]]:

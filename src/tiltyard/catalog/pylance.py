@@ -37,6 +37,26 @@ RETRIES = 20
 FAILURES = (OSError, ValueError, RuntimeError)
 
 
+def is_missing(error: BaseException) -> bool:
+    """Whether pylance did not find a table, a version or a file of it."""
+    return "not found" in str(error).lower()
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether pylance found a table where it was to create one."""
+    return "already exists" in str(error)
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Whether pylance rejects what its caller wants: a filter, a column, a projection."""
+    return isinstance(error, ValueError) and "user input" in str(error)
+
+
+def is_unreadable_compaction(error: BaseException) -> bool:
+    """Whether a transaction is a compaction that rewrote an index, which pylance 14 can't read."""
+    return isinstance(error, TypeError) and "RewrittenIndex" in str(error)
+
+
 @dataclass(frozen=True)
 class Staged:
     """Data files that were written below a location and belong to no version yet."""
@@ -133,7 +153,7 @@ class Lance:
                 session=self._session if onto is None else None,  # else it has its own
             )
         except FAILURES as error:
-            if onto is None and "already exists" in str(error):
+            if onto is None and is_taken(error):
                 raise LostRaceError(f"{location} was written by another process") from error
             raise self.explain(error, f"write the data of {location}") from error
         return Staged(location, data.schema, fragments)

@@ -15,27 +15,24 @@ from typer.main import get_command
 
 from tiltyard.cli import (
     cleanup,
-    completion,
-    config,
+    configuration,
     data,
     failures,
     health,
     jobs,
     jobs_maintain,
-    lives,
     maintenance,
     migrate,
     ns,
-    repair,
     serve,
     sql,
     table,
+    table_lifecycle,
     trash,
     versions,
 )
-from tiltyard.cli.call import shared_parameters, verb
+from tiltyard.cli.call import Front, shared_parameters, verb
 from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Options
-from tiltyard.cli.pages import Front
 
 HELP = """A catalog for Lance tables in a directory, on a disk or in a bucket.
 
@@ -62,24 +59,24 @@ app = typer.Typer(
 app.add_typer(table.app, name="table")
 app.add_typer(trash.app, name="trash")
 app.add_typer(ns.app, name="ns")
-app.add_typer(config.app, name="config")
+app.add_typer(configuration.app, name="config")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(serve.app, name="keys")
 verb(app, "migrate")(migrate.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
-verb(app, "repair")(repair.repair)
+verb(app, "repair")(health.repair)
 verb(app, "orphans")(health.orphans)
 verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(cleanup.cleanup)
 verb(app, "sql")(sql.sql)
-verb(app, "completion")(completion.completion)
+verb(app, "completion")(configuration.completion)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
 jobs_maintain.add_to(jobs.app)
-lives.add_to(table.app)
+table_lifecycle.add_to(table.app)
 versions.add_to(table.app)
 
 
@@ -91,7 +88,7 @@ def front() -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    completion.prepare()
+    configuration.prepare()
     try:
         status = front().main(args=arguments, prog_name="tiltyard", standalone_mode=False)
     except typer.Abort:

@@ -10,17 +10,18 @@ import functools
 import inspect
 import logging
 import os
+import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from tiltyard.cli import failures
 from tiltyard.cli.options import PROFILE_VARIABLE, ROOT_VARIABLE, Mode, Options
 from tiltyard.cli.output import Format, Output, make_output
-from tiltyard.cli.pages import Page
 
 if TYPE_CHECKING:
     from tiltyard.namespace import DirectoryNamespace
@@ -130,7 +131,11 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
     def decorate(function: Verb) -> Verb:
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
         taken = {each.name for each in own}
-        shared = [each for each in shared_parameters(repeated=True) if each.name not in taken]
+        shared = [
+            parameter
+            for parameter in shared_parameters(repeated=True)
+            if parameter.name not in taken
+        ]
 
         def run(context: typer.Context, **arguments: Any) -> None:
             given = {each.name: arguments.pop(each.name) for each in shared}
@@ -143,7 +148,7 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
             each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (context, *own, *shared)
         ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(name, cls=Page, help=inspect.getdoc(function), epilog=EPILOG)(run)
         return function
 
@@ -168,3 +173,45 @@ def _run(options: Options, work: Callable[[Call], None]) -> None:
         raise typer.Exit(failures.report_stop()) from None
     except Exception as error:
         raise typer.Exit(failures.report(error, verbose=options.verbose)) from None
+
+
+# -- pages of help
+
+# What a newcomer needs first, then what keeps a catalog well, then Spark and servers.
+ORDER = (
+    *("table", "trash", "ns", "optimize", "cleanup"),
+    *("doctor", "recover", "repair", "orphans", "snapshot", "manage", "migrate"),
+    *("jobs", "sql", "serve", "keys", "config", "completion"),
+)
+# `TABLE <list[str]>`; `[x>=1]`, `[default: 10; x>=1]`; and that an argument is needed is in the
+# first line.
+_TYPE = re.compile(r" <[^|>]*>")
+_RANGE = re.compile(r"  \[x>=\d+\]|; x>=\d+|x>=\d+; |  \[required\]")
+
+
+class Front(TyperGroup):
+    """Commands as `ORDER` has them, and not those with verbs behind all others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(self.commands, key=ORDER.index)
+
+
+class Page(TyperCommand):
+    """One verb's page."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """`TABLE...` and not `{TABLE}...`."""
+        return [re.sub(r"^\{(.*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            found = [
+                (_TYPE.sub("", name), _RANGE.sub("", text.replace("; required]", "]")))
+                for param in self.get_params(ctx)
+                if param.param_type_name == kind
+                for name, text in [param.get_help_record(ctx) or ("", "")]
+                if name
+            ]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)

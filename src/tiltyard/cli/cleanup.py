@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.call import Call
-from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.flags import Apply, OlderVersions, Yes, duration
 from tiltyard.cli.maintenance import (
     TABLE,
     All,
@@ -25,7 +24,7 @@ from tiltyard.cli.maintenance import (
     show_rows,
 )
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.cleanup import Cleaned
@@ -102,7 +101,7 @@ def cleanup(
     going = [each.table for each in found if not each.is_nothing]
     if apply and going:
         ask(call, going, yes=yes)
-        chosen = {"tables": [identifiers.parse(each) for each in going]}
+        chosen = {"tables": [arguments.parse_id(table) for table in going]}
         done = {each.table: each for each in _clean_up(call, policy, chosen, dry_run=False)}
         found = [done.get(each.table, each) for each in found]
     show_cleaned(call, found, apply=apply)

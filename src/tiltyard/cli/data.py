@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Name
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.flags import Name
 from tiltyard.cli.output import Field
 
 Branch = Annotated[
@@ -54,7 +54,7 @@ def query(
     from lance_namespace import QueryTableRequest
 
     asked: dict[str, Any] = {
-        "id": identifiers.parse(table),
+        "id": arguments.parse_id(table),
         "k": limit,
         "vector": {},
         "filter": where,
@@ -67,14 +67,14 @@ def query(
         asked["full_text_query"] = {"string_query": {"query": search}}
     answer = call.catalog.query_table(QueryTableRequest.model_validate(asked))
     rows = pa.ipc.open_file(answer.data).read_all()
-    call.out.rows([Field(each, formatting.value) for each in rows.schema.names], rows.to_pylist())
+    call.out.rows([Field(name, formatting.value) for name in rows.schema.names], rows.to_pylist())
 
 
 def indexes(call: Call, table: Name, branch: Branch = None) -> None:
     """List the indexes of a table, and how much of it they cover."""
     from lance_namespace import ListTableIndicesRequest
 
-    request = ListTableIndicesRequest(id=identifiers.parse(table), branch=branch)
+    request = ListTableIndicesRequest(id=arguments.parse_id(table), branch=branch)
     fields = [
         Field("index"),
         Field("type"),
@@ -87,14 +87,14 @@ def indexes(call: Call, table: Name, branch: Branch = None) -> None:
         fields,
         (
             {
-                "index": each.index_name,
-                "type": each.index_type,
-                "columns": each.columns,
-                "indexed_rows": each.num_indexed_rows,
-                "unindexed_rows": each.num_unindexed_rows,
-                "bytes": each.size_bytes,
+                "index": index.index_name,
+                "type": index.index_type,
+                "columns": index.columns,
+                "indexed_rows": index.num_indexed_rows,
+                "unindexed_rows": index.num_unindexed_rows,
+                "bytes": index.size_bytes,
             }
-            for each in call.catalog.list_table_indices(request).indexes
+            for index in call.catalog.list_table_indices(request).indexes
         ),
     )
 
@@ -103,7 +103,7 @@ def tags(call: Call, table: Name) -> None:
     """List the tags of a table, and the versions that they name."""
     from lance_namespace import ListTableTagsRequest
 
-    answer = call.catalog.list_table_tags(ListTableTagsRequest(id=identifiers.parse(table)))
+    answer = call.catalog.list_table_tags(ListTableTagsRequest(id=arguments.parse_id(table)))
     call.out.rows(
         [Field("tag"), Field("version"), Field("branch")],
         (
@@ -135,7 +135,7 @@ def tag(
         UpdateTableTagRequest,
     )
 
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     if version is None:
         latest = DescribeTableVersionRequest(id=identifier, branch=branch)
         version = call.catalog.describe_table_version(latest).version.version
@@ -144,7 +144,7 @@ def tag(
         call.catalog.update_table_tag(UpdateTableTagRequest(id=identifier, **wanted))
     else:
         call.catalog.create_table_tag(CreateTableTagRequest(id=identifier, **wanted))
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     result = {"table": shown, **wanted}
     call.out.done(f"Version {version} of table {shown} is tagged {name}.", result)
 
@@ -157,9 +157,9 @@ def untag(
     """Take a tag away. Its version stays until versions are deleted."""
     from lance_namespace import DeleteTableTagRequest
 
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.delete_table_tag(DeleteTableTagRequest(id=identifier, tag=name))
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(f"Table {shown} has no tag {name} any more.", {"table": shown, "tag": name})
 
 
@@ -169,7 +169,7 @@ def branches(call: Call, table: Name) -> None:
 
     from tiltyard.clock import moment
 
-    request = ListTableBranchesRequest(id=identifiers.parse(table))
+    request = ListTableBranchesRequest(id=arguments.parse_id(table))
     found = call.catalog.list_table_branches(request).branches
     call.out.rows(
         [
@@ -202,8 +202,8 @@ def restore(
     """
     from lance_namespace import RestoreTableRequest
 
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.restore_table(RestoreTableRequest(id=identifier, version=version, branch=branch))
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     result = {"table": shown, "restored_version": version}
     call.out.done(f"Table {shown} is as it was in version {version}.", result)

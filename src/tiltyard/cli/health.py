@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Apply, EvenIfYoung, Name, OlderOrphans, Yes, duration
 from tiltyard.cli.call import Call
-from tiltyard.cli.confirm import confirm, confirm_all
-from tiltyard.cli.failures import Exit
-from tiltyard.cli.flags import Apply, EvenIfYoung, OlderOrphans, duration
+from tiltyard.cli.failures import Exit, UsageError
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.orphan import Orphan
@@ -47,7 +47,7 @@ def recover(
             "operation": each.operation or None,
             "kind": each.kind,
             "outcome": each.outcome.value,
-            "tables": ", ".join(map(identifiers.shown, each.tables)),
+            "tables": ", ".join(map(arguments.shown_id, each.tables)),
             "detail": each.detail,
         }
         for each in report
@@ -98,7 +98,7 @@ def orphans(
     if adopt is not None:
         _adopt(call, adopt, yes=yes)
         return
-    wanted = identifiers.parse_all(tables or []) or None
+    wanted = arguments.parse_ids(tables or []) or None
     floor = duration("--older-than", older_than)
     found = list(call.catalog.health.find_orphans(wanted, older_than=floor))
     gone: set[str] = set()
@@ -118,7 +118,7 @@ def orphans(
 
 def _adopt(call: Call, directory: str, *, yes: bool) -> None:
     confirm(call, "put into the trash what lies in", directory, yes=yes)
-    shown = identifiers.shown(call.catalog.health.adopt_orphan(directory))
+    shown = arguments.shown_id(call.catalog.health.adopt_orphan(directory))
     call.out.done(
         f"{directory} is in the trash as {shown}.", {"directory": directory, "table": shown}
     )
@@ -166,3 +166,91 @@ def doctor(call: Call) -> None:
     call.out.summary(f"Found {said}." if said else "Nothing is amiss.", _FINDING, rows, rows)
     if counts["error"]:
         raise typer.Exit(Exit.FAILED)
+
+
+# -- repair
+
+_FIELDS = [Field("table"), Field("action"), Field("what")]
+
+Deed = tuple[str, str]
+
+
+def repair(
+    call: Call,
+    table: Name,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Versions that others wrote past the catalog count.")
+    ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard", help="They do not count; their numbers are never used again."),
+    ] = False,
+    branches: Annotated[
+        bool, typer.Option("--branches", help="Remove branches that the catalog does not know.")
+    ] = False,
+    scrub: Annotated[
+        bool, typer.Option("--scrub", help="Delete versions behind the boundary.")
+    ] = False,
+    auto_cleanup: Annotated[
+        bool,
+        typer.Option("--no-auto-cleanup", help="Lance no longer deletes versions on its own."),
+    ] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Mend. Without it you only see what would be done.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Mend what the doctor found; a dry run without --apply.
+
+    Without another option: versions of a managed table that others wrote past the catalog are taken
+    in, if they leave every row as it was. On a terminal you are asked to type the table's name.
+    """
+    identifier = arguments.parse_id(table)
+    shown = arguments.shown_id(identifier)
+    if adopt and discard:
+        raise UsageError("versions can't be adopted and discarded both")
+    if apply:
+        confirm(call, "repair table", shown, yes=yes)
+    deeds: list[Deed] = []
+    if branches:
+        deeds += _branches(call, identifier, apply=apply)
+    if scrub:
+        stale = call.catalog.versions.scrub(identifier, dry_run=not apply)
+        deeds += [("delete", f"version {each}") for each in stale]
+    if auto_cleanup:
+        settings = call.catalog.health.stop_auto_cleanup(identifier, dry_run=not apply)
+        deeds += [("remove", f"setting {setting}") for setting in settings]
+    if adopt or discard or not (branches or scrub or auto_cleanup):
+        repaired = call.catalog.health.repair_table(
+            identifier, adopt=adopt, discard=discard, dry_run=not apply
+        )
+        word = {"adopted": "adopt", "discarded": "discard"}.get(repaired.action, "")
+        deeds += [(word, f"version {version}") for version in repaired.versions]
+    rows = [{"table": shown, "action": _told(deed, apply), "what": what} for deed, what in deeds]
+    call.out.summary(_said(len(rows), apply=apply), _FIELDS, rows, rows)
+
+
+def _branches(call: Call, identifier: Sequence[str], *, apply: bool) -> Iterator[Deed]:
+    for branch in call.catalog.health.reconcile_branches(identifier, dry_run=not apply):
+        yield ("keep" if branch.reason else "remove"), f"branch {branch.branch}"
+
+
+_DONE = {
+    "adopt": "adopted",
+    "discard": "discarded",
+    "remove": "removed",
+    "delete": "deleted",
+    "keep": "kept",
+}
+
+
+def _told(deed: str, apply: bool) -> str:
+    return _DONE[deed] if apply else f"would {deed}"
+
+
+def _said(count: int, *, apply: bool) -> str:
+    if not count:
+        return "Nothing to mend."
+    if apply:
+        return f"Mended {formatting.counted(count, 'thing')}."
+    return f"Would mend {formatting.counted(count, 'thing')}. Nothing was changed; --apply does it."

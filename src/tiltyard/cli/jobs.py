@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
+from tiltyard.cli import arguments, jobs_files, jobs_survey, maintenance, spark, trash
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli import identifiers, jobs_files, jobs_survey, maintenance, spark, trash
-from tiltyard.cli.call import Call, verb
-from tiltyard.cli.failures import UsageError
-from tiltyard.cli.flags import (
+from tiltyard.cli.arguments import (
     Apply,
     Dropped,
     DryRun,
@@ -24,6 +22,8 @@ from tiltyard.cli.flags import (
     Yes,
     duration,
 )
+from tiltyard.cli.call import Call, verb
+from tiltyard.cli.failures import UsageError
 from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
 from tiltyard.cli.output import Field, Format
 
@@ -148,7 +148,7 @@ def purge(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
     before = None if older_than is None else trash.cutoff(older_than)
-    identifiers.parse_all(tables or [])
+    arguments.parse_ids(tables or [])
     with running(call, "purge the trash", master, "Purging") as (session, told):
         from tiltyard.spark.jobs.purge import chosen, run
 
@@ -185,7 +185,7 @@ def index(
 
     If the table has an index of that name, nothing is done.
     """
-    parts = identifiers.parse(table)
+    parts = arguments.parse_id(table)
     checked(call, [table], None)
     with running(call, "build the index", master, "Building") as (session, told):
         from tiltyard.spark.jobs.indexes import request, run

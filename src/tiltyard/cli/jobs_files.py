@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers, maintenance, spark
+from tiltyard.cli import arguments, maintenance, spark
+from tiltyard.cli.arguments import DryRun
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.flags import DryRun
 from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field, Row
@@ -137,7 +137,7 @@ def _by_table(sources: Sequence[str]) -> dict[str, list[str]]:
         table, equals, path = each.partition("=")
         if not equals or not table or not path:
             raise UsageError(f"a source is TABLE=PATH, not {each!r}", "like users=/data/users")
-        found.setdefault(identifiers.shown(identifiers.parse(table)), []).append(path)
+        found.setdefault(arguments.shown_id(arguments.parse_id(table)), []).append(path)
     return found
 
 

@@ -11,12 +11,11 @@ import typer
 
 from tiltyard import formatting
 from tiltyard.cli import profiles, spark
+from tiltyard.cli.arguments import Yes
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm
 from tiltyard.cli.failures import Exit
-from tiltyard.cli.flags import Yes
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm
 
 if TYPE_CHECKING:
     from tiltyard.spark.jobs.maintain import Step

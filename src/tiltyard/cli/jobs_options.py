@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli import identifiers, spark
+from tiltyard.cli import arguments, spark
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import UsageError
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,8 +52,8 @@ def checked(call: Call, tables: Sequence[str] | None, inside: str | None) -> Non
 
     if tables and inside is not None:
         raise UsageError("name tables, or a namespace by --in", "and not both")
-    named = identifiers.parse_all(tables or [])
+    named = arguments.parse_ids(tables or [])
     if inside is not None:
-        call.catalog.describe_namespace(DescribeNamespaceRequest(id=identifiers.parse(inside)))
+        call.catalog.describe_namespace(DescribeNamespaceRequest(id=arguments.parse_id(inside)))
     if len(named) == 1:
         call.catalog.table_exists(TableExistsRequest(id=named[0]))

@@ -10,11 +10,11 @@ import typer
 
 from tiltyard import formatting
 from tiltyard.cli import maintenance, migrate, spark
+from tiltyard.cli.arguments import Apply, DryRun, EvenIfYoung, OlderOrphans, Yes, duration
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm_all
-from tiltyard.cli.flags import Apply, DryRun, EvenIfYoung, OlderOrphans, Yes, duration
 from tiltyard.cli.jobs_options import Inside, Tables, Tasks, checked, running
 from tiltyard.cli.output import Field, Format
+from tiltyard.cli.terminal import confirm_all
 
 
 def add_to(app: typer.Typer) -> None:

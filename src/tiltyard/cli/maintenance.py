@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import TargetRows, duration
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import Exit, UsageError, as_typed
-from tiltyard.cli.flags import TargetRows, duration
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from tiltyard.maintenance.optimize import Optimized
@@ -142,8 +142,8 @@ def chosen_tables(
     if inside is not None and not every:
         raise UsageError("--in says which tables --all means", "leave it out, or say --all")
     if tables:
-        return {"tables": identifiers.parse_all(tables)}
-    return {"namespace": None if inside is None else identifiers.parse(inside)}
+        return {"tables": arguments.parse_ids(tables)}
+    return {"namespace": None if inside is None else arguments.parse_id(inside)}
 
 
 def only_table(chosen: Mapping[str, Any]) -> list[str] | None:
@@ -165,7 +165,7 @@ def show_rows(
 ) -> None:
     """People see what was done and what went wrong; programs see everything."""
     if call.options.format is not Format.TABLE:
-        call.out.rows([Field(each) for each in programs], rows)
+        call.out.rows([Field(program) for program in programs], rows)
         return
     shown = [row for row in rows if is_noteworthy(row) or row["error"] or row["warning"]]
     if shown:

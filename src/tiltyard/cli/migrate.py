@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import DryRun
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import as_typed
-from tiltyard.cli.flags import DryRun
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from tiltyard.catalog.migration import Migrated
@@ -43,7 +43,7 @@ def show_migrated(call: Call, report: Sequence[Migrated], *, dry_run: bool) -> N
     """A summary and what is noteworthy to people, every directory to programs."""
     rows = [
         {
-            "table": identifiers.shown([each.table]),
+            "table": arguments.shown_id([each.table]),
             "location": each.location,
             "action": each.action.value,
             "reason": each.reason,

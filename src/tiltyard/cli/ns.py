@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Properties
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm
-from tiltyard.cli.flags import Properties
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 from tiltyard.cli.table import CreateMode
+from tiltyard.cli.terminal import confirm
 
 app = typer.Typer(help="Make, list, describe and drop namespaces.", no_args_is_help=True)
 
@@ -46,12 +46,12 @@ def create(
     """Make a namespace."""
     from lance_namespace import CreateNamespaceRequest
 
-    identifier = identifiers.parse(name)
+    identifier = arguments.parse_id(name)
     request = CreateNamespaceRequest(
         id=identifier, mode=mode.value, properties=parse_pairs(set_, "--set") or None
     )
     answer = call.catalog.create_namespace(request)
-    result = {"namespace": identifiers.shown(identifier), "properties": answer.properties or {}}
+    result = {"namespace": arguments.shown_id(identifier), "properties": answer.properties or {}}
     call.out.done(f"Created namespace {result['namespace']}.", result)
 
 
@@ -60,9 +60,9 @@ def list_(call: Call, name: MaybeName = None) -> None:
     """List the namespaces inside a namespace."""
     from lance_namespace import ListNamespacesRequest
 
-    parent = identifiers.parse(name)
+    parent = arguments.parse_id(name)
     found = call.catalog.list_namespaces(ListNamespacesRequest(id=parent)).namespaces
-    rows = [{"namespace": identifiers.shown([*parent, each])} for each in found]
+    rows = [{"namespace": arguments.shown_id([*parent, each])} for each in found]
     call.out.rows([Field("namespace")], rows)
 
 
@@ -71,10 +71,10 @@ def describe(call: Call, name: MaybeName = None) -> None:
     """Show the properties of a namespace."""
     from lance_namespace import DescribeNamespaceRequest
 
-    identifier = identifiers.parse(name)
+    identifier = arguments.parse_id(name)
     answer = call.catalog.describe_namespace(DescribeNamespaceRequest(id=identifier))
     fields = [Field("namespace"), Field("properties", formatting.value)]
-    shown = identifiers.shown(identifier) or "(root)"
+    shown = arguments.shown_id(identifier) or "(root)"
     call.out.record(fields, {"namespace": shown, "properties": answer.properties or {}})
 
 
@@ -97,10 +97,10 @@ def drop(
     """
     from lance_namespace import DropNamespaceRequest
 
-    identifier = identifiers.parse(name)
+    identifier = arguments.parse_id(name)
     if behavior is Behavior.CASCADE:
         confirm(call, "drop all of namespace", name, yes=yes)
     request = DropNamespaceRequest(id=identifier, mode=mode.value, behavior=behavior.value)
     call.catalog.drop_namespace(request)
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(f"Dropped namespace {shown}.", {"namespace": shown})

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
 from tiltyard.cli.call import Call
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def everything_about(call: Call, identifier: Sequence[str]) -> dict[str, Any]:
 
     answer = _described(call, identifier)
     found: dict[str, Any] = {
-        "table": identifiers.shown(identifier),
+        "table": arguments.shown_id(identifier),
         "location": answer.location,
         "declared_only": bool(answer.is_only_declared),
         "properties": answer.properties or {},
@@ -49,8 +49,12 @@ def everything_about(call: Call, identifier: Sequence[str]) -> dict[str, Any]:
         "bytes": int(latest["metadata"]["total_files_size"]),
         "modified": modified.astimezone(UTC),
         "columns": [
-            {"column": each.name, "type": formatting.type_name(each.type), "null": each.nullable}
-            for each in schema.to_json(dataset.schema).fields
+            {
+                "column": column.name,
+                "type": formatting.type_name(column.type),
+                "null": column.nullable,
+            }
+            for column in schema.to_json(dataset.schema).fields
         ],
     }
 
@@ -67,7 +71,7 @@ def _opened(call: Call, identifier: Sequence[str]) -> lance.LanceDataset:
     from tiltyard.errors import TableVersionNotFoundError
 
     if _described(call, identifier).is_only_declared:
-        shown = identifiers.shown(identifier)
+        shown = arguments.shown_id(identifier)
         raise TableVersionNotFoundError(
             f"table '{shown}' is declared and holds no data yet",
             hint=f"tiltyard table create {shown} FILE writes its first version",

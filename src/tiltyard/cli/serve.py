@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import MissingError, UsageError
 from tiltyard.cli.output import Field
@@ -128,7 +128,7 @@ def add(
 
     if role not in list(Role):
         raise UsageError(f"there is no role {role!r}", f"one of {', '.join(Role)}")
-    prefix = identifiers.parse(namespace) if namespace else ()
+    prefix = arguments.parse_id(namespace) if namespace else ()
     made = _keyring(keys).add(name, Role(role), prefix)
     call.out.say("Keep this key; it is not shown again.")
     call.out.record(_NEW_KEY, {"name": name, "role": role, "key": made.text})
@@ -141,7 +141,7 @@ def list_keys(call: Call, keys: KeysFile = None) -> None:
         {
             "name": each.name,
             "role": each.role.value,
-            "namespace": identifiers.shown(each.prefix) if each.prefix else None,
+            "namespace": arguments.shown_id(each.prefix) if each.prefix else None,
         }
         for each in _keyring(keys).listed()
     ]

@@ -1,6 +1,6 @@
 """`tiltyard table`: which tables there are, what is in one, making and naming them.
 
-The verbs by which a table goes and comes back are in `lives`.
+The verbs that drop a table and bring it back are in `table_lifecycle`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Annotated
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import files, identifiers, reading
+from tiltyard.cli import arguments, files, reading
+from tiltyard.cli.arguments import Name, Names, Properties
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
-from tiltyard.cli.flags import Name, Names, Properties
 from tiltyard.cli.options import parse_pairs
 from tiltyard.cli.output import Field
 
@@ -59,15 +59,15 @@ def list_(
 
     from tiltyard.names import split_object_id
 
-    parent = identifiers.parse(namespace)
+    parent = arguments.parse_id(namespace)
     request = ListTablesRequest(
         id=[] if all_ else parent, limit=limit, include_declared=None if declared else False
     )
     if all_:
-        found = [split_object_id(each) for each in call.catalog.list_all_tables(request).tables]
+        found = [split_object_id(table) for table in call.catalog.list_all_tables(request).tables]
     else:
-        found = [(*parent, each) for each in call.catalog.list_tables(request).tables]
-    call.out.rows([Field("table")], ({"table": identifiers.shown(each)} for each in found))
+        found = [(*parent, table) for table in call.catalog.list_tables(request).tables]
+    call.out.rows([Field("table")], ({"table": arguments.shown_id(each)} for each in found))
 
 
 @verb(app, "describe")
@@ -87,7 +87,7 @@ def describe(call: Call, table: Name) -> None:
             "columns", inside=[Field("column"), Field("type"), Field("null", formatting.yes_or_no)]
         ),
     ]
-    call.out.record(fields, reading.everything_about(call, identifiers.parse(table)))
+    call.out.record(fields, reading.everything_about(call, arguments.parse_id(table)))
 
 
 @verb(app, "exists")
@@ -100,8 +100,8 @@ def exists(call: Call, table: Name) -> None:
 
     from tiltyard.errors import TableNotFoundError
 
-    identifier = identifiers.parse(table)
-    shown = identifiers.shown(identifier)
+    identifier = arguments.parse_id(table)
+    shown = arguments.shown_id(identifier)
     try:
         call.catalog.table_exists(TableExistsRequest(id=identifier))
     except TableNotFoundError:
@@ -128,7 +128,7 @@ def versions(
     from tiltyard.clock import moment
 
     request = ListTableVersionsRequest(
-        id=identifiers.parse(table), limit=limit, branch=branch, descending=True
+        id=arguments.parse_id(table), limit=limit, branch=branch, descending=True
     )
     fields = [
         Field("version"),
@@ -140,12 +140,12 @@ def versions(
         fields,
         (
             {
-                "version": each.version,
-                "committed": moment(each.timestamp_millis or 0),
-                "manifest_bytes": each.manifest_size,
-                "manifest": each.manifest_path.rpartition("/")[2],
+                "version": version.version,
+                "committed": moment(version.timestamp_millis or 0),
+                "manifest_bytes": version.manifest_size,
+                "manifest": version.manifest_path.rpartition("/")[2],
             }
-            for each in call.catalog.list_table_versions(request).versions
+            for version in call.catalog.list_table_versions(request).versions
         ),
     )
 
@@ -153,10 +153,10 @@ def versions(
 @verb(app, "count")
 def count(call: Call, table: Name) -> None:
     """Count the rows of a table."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     rows = reading.count_rows(call, identifier)
     fields = [Field("table"), Field("rows", formatting.number, right=True)]
-    call.out.rows(fields, [{"table": identifiers.shown(identifier), "rows": rows}])
+    call.out.rows(fields, [{"table": arguments.shown_id(identifier), "rows": rows}])
 
 
 @verb(app, "head")
@@ -171,8 +171,8 @@ def head(
 
     For people, long texts and vectors are shortened; the other formats print them in full.
     """
-    rows = reading.first_rows(call, identifiers.parse(table), limit)
-    call.out.rows([Field(each, formatting.value) for each in rows.schema.names], rows.to_pylist())
+    rows = reading.first_rows(call, arguments.parse_id(table), limit)
+    call.out.rows([Field(name, formatting.value) for name in rows.schema.names], rows.to_pylist())
 
 
 @verb(app, "create")
@@ -194,14 +194,14 @@ def create(
     """Create a table from the rows of a file."""
     from lance_namespace import CreateTableRequest
 
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     rows = files.read(file, format_)
     request = CreateTableRequest(
         id=identifier, mode=mode.value, properties=parse_pairs(set_, "--set") or None
     )
     answer = call.catalog.create_table(request, files.as_ipc(rows))
     result = {
-        "table": identifiers.shown(identifier),
+        "table": arguments.shown_id(identifier),
         "version": answer.version,
         "location": answer.location,
     }
@@ -216,7 +216,7 @@ def declare(call: Call, tables: Names, set_: Properties = None) -> None:
     """
     from lance_namespace import DeclareTableRequest
 
-    wanted = identifiers.parse_all(tables)
+    wanted = arguments.parse_ids(tables)
     properties = parse_pairs(set_, "--set") or None
     answers = call.catalog.declare_tables(
         [DeclareTableRequest(id=each, properties=properties) for each in wanted]
@@ -232,12 +232,12 @@ def rename(
     """Give a table another name, here or in another namespace."""
     from lance_namespace import RenameTableRequest
 
-    identifier, target = identifiers.parse(table), identifiers.parse(new)
+    identifier, target = arguments.parse_id(table), arguments.parse_id(new)
     request = RenameTableRequest(
         id=identifier, new_table_name=target[-1], new_namespace_id=target[:-1]
     )
     call.catalog.rename_table(request)
-    result = {"table": identifiers.shown(target), "renamed_from": identifiers.shown(identifier)}
+    result = {"table": arguments.shown_id(target), "renamed_from": arguments.shown_id(identifier)}
     call.out.done(f"Renamed table {result['renamed_from']} to {result['table']}.", result)
 
 
@@ -263,7 +263,7 @@ def register(
         raise UsageError(
             f"{pairs[-1]} has no location", "after each table comes the directory that it lies in"
         )
-    wanted = identifiers.parse_all(pairs[::2])
+    wanted = arguments.parse_ids(pairs[::2])
     properties = parse_pairs(set_, "--set") or None
     answers = call.catalog.register_tables(
         [
@@ -280,9 +280,9 @@ def deregister(call: Call, table: Name) -> None:
     """Take a table out of the catalog and keep its data."""
     from lance_namespace import DeregisterTableRequest
 
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     answer = call.catalog.deregister_table(DeregisterTableRequest(id=identifier))
-    result = {"table": identifiers.shown(identifier), "location": answer.location}
+    result = {"table": arguments.shown_id(identifier), "location": answer.location}
     call.out.done(
         f"Deregistered table {result['table']}; its data stays at {answer.location}.", result
     )
@@ -290,6 +290,6 @@ def deregister(call: Call, table: Name) -> None:
 
 def _tell(call: Call, sentence: str, done: Sequence[tuple[Sequence[str], str | None]]) -> None:
     """One line for each table, and one row: for a single one too, so that scripts find one form."""
-    rows = [{"table": identifiers.shown(each), "location": location} for each, location in done]
+    rows = [{"table": arguments.shown_id(each), "location": location} for each, location in done]
     lines = "\n".join(sentence.format(**row) for row in rows)
     call.out.summary(lines, [Field("table"), Field("location")], rows)

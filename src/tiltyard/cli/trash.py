@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers, lives
+from tiltyard.cli import arguments, table_lifecycle
+from tiltyard.cli.arguments import Apply, Dropped, OlderDrops, Yes, duration
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.confirm import confirm, confirm_all
 from tiltyard.cli.failures import Exit, UsageError, as_typed
-from tiltyard.cli.flags import Apply, Dropped, OlderDrops, Yes, duration
 from tiltyard.cli.output import Field, Format
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
     from tiltyard.lifecycle.purge import PurgePlan, Receipt
@@ -80,7 +79,7 @@ def purge(
         return
     total = f"{formatting.counted(len(plan.tables), 'table')}, {formatting.size(plan.bytes)}"
     if not apply:
-        rows = [_row(each) | {"outcome": "planned"} for each in plan.tables]
+        rows = [_row(table) | {"outcome": "planned"} for table in plan.tables]
         said = f"Would purge {total}. {NOT_DONE}"
         _show(call, [TABLE, GENERATION, DROPPED, EXPIRES, SIZE], RECEIPT, rows, said)
         return
@@ -90,15 +89,17 @@ def purge(
 
 def show_receipts(call: Call, receipts: Sequence[Receipt], *, named: bool) -> None:
     """Print what became of dropped tables, and end the command by it."""
-    people = [*_RECEIPT_FOR_PEOPLE, *([_WHY] if any(each.error for each in receipts) else [])]
-    _show(call, people, RECEIPT, [_receipt_row(each) for each in receipts], _summary(receipts))
-    counts = Counter(each.outcome.value for each in receipts)
+    people = [*_RECEIPT_FOR_PEOPLE, *([_WHY] if any(receipt.error for receipt in receipts) else [])]
+    _show(
+        call, people, RECEIPT, [_receipt_row(receipt) for receipt in receipts], _summary(receipts)
+    )
+    counts = Counter(receipt.outcome.value for receipt in receipts)
     # What somebody brought back in the meantime is only amiss if it was named.
     if counts["failed"] or (named and counts["skipped"]):
         raise typer.Exit(Exit.PARTLY if counts["purged"] else Exit.FAILED)
 
 
-verb(app, "restore")(lives.undrop)
+verb(app, "restore")(table_lifecycle.undrop)
 
 
 # -- purging
@@ -108,14 +109,14 @@ def _plan(call: Call, tables: Sequence[str], older_than: str | None) -> PurgePla
     """What to delete. A table that was named and is held is refused before anything is asked."""
     from tiltyard.errors import InvalidTableStateError
 
-    wanted = identifiers.parse_all(tables)
+    wanted = arguments.parse_ids(tables)
     before = None if older_than is None else cutoff(older_than)
     if wanted and before:
         raise UsageError(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
     plan = call.catalog.plan_purge(wanted or None, deleted_before=before)
-    held = [identifiers.shown(each.id) for each in plan.tables if each.held]
+    held = [arguments.shown_id(table.id) for table in plan.tables if table.held]
     if held:
         raise InvalidTableStateError(
             f"table '{held[0]}' is held", hint=f"tiltyard table release {held[0]}"
@@ -135,7 +136,7 @@ def cutoff(older_than: str) -> datetime:
 
 def ask(call: Call, tables: Sequence[DroppedTable], *, yes: bool) -> None:
     """The question before dropped tables go for good."""
-    names = [identifiers.shown(each.id) for each in tables]
+    names = [arguments.shown_id(table.id) for table in tables]
     if len(names) == 1:
         confirm(call, "delete for good the table", names[0], yes=yes)
     else:
@@ -157,9 +158,9 @@ def _apply(call: Call, plan: PurgePlan) -> list[Receipt]:
 
 
 def _summary(receipts: Sequence[Receipt]) -> str:
-    counts = Counter(each.outcome.value for each in receipts)
-    objects = formatting.counted(sum(each.objects for each in receipts), "object")
-    size = formatting.size(sum(each.bytes for each in receipts))
+    counts = Counter(receipt.outcome.value for receipt in receipts)
+    objects = formatting.counted(sum(receipt.objects for receipt in receipts), "object")
+    size = formatting.size(sum(receipt.bytes for receipt in receipts))
     if counts["planned"]:
         return f"Would purge {formatting.counted(counts['planned'], 'table')}: {objects}, {size}."
     said = [f"Purged {formatting.counted(counts['purged'], 'table')}: {objects}, {size}"]
@@ -227,12 +228,12 @@ _WHY = Field("error", as_typed, title="why", none="")
 
 def _row(dropped: DroppedTable) -> dict[str, Any]:
     exact = {name: getattr(dropped, name) for name in _EXACT if name != "table"}
-    return {"table": identifiers.shown(dropped.id), **exact}
+    return {"table": arguments.shown_id(dropped.id), **exact}
 
 
 def _receipt_row(receipt: Receipt) -> dict[str, Any]:
     return {
-        "table": identifiers.shown(receipt.id),
+        "table": arguments.shown_id(receipt.id),
         "generation": receipt.generation,
         "outcome": receipt.outcome.value,
         "objects": receipt.objects,

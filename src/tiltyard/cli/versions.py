@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import DryRun, Name
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import as_typed
-from tiltyard.cli.flags import DryRun, Name
 from tiltyard.cli.output import Field
-from tiltyard.cli.progress import bar
+from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
     from tiltyard.versions.management import ManagedTable
@@ -42,7 +42,7 @@ def manage(
         )
     rows = [
         {
-            "table": identifiers.shown(each.id),
+            "table": arguments.shown_id(each.id),
             "versions": each.versions.value,
             "added": each.added,
             "reason": each.reason,
@@ -80,7 +80,7 @@ def snapshot(
         SNAPSHOT,
         (
             {
-                "table": identifiers.shown(each.id),
+                "table": arguments.shown_id(each.id),
                 "version": each.version,
                 "location": each.location,
             }
@@ -108,20 +108,20 @@ def hide_version(
 
     It is not deleted, and show-version brings it back. The latest can't be hidden.
     """
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.versions.hide(identifier, version, reason=reason)
     _tell(call, identifier, version, hidden=True)
 
 
 def show_version(call: Call, table: Name, version: Number) -> None:
     """Let readers see a version again that was hidden."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.versions.show(identifier, version)
     _tell(call, identifier, version, hidden=False)
 
 
 def _tell(call: Call, identifier: Sequence[str], version: int, *, hidden: bool) -> None:
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(
         f"Version {version} of table {shown} is {'hidden' if hidden else 'shown'}.",
         {"table": shown, "version": version, "hidden": hidden},

@@ -85,11 +85,10 @@ class Creation:
         if mode is CreateMode.EXIST_OK:
             newest = self._catalog.latest(table)
             return Created(table, newest.version if newest else 0)
-        for attempt in range(self._retry.attempts):
+        for _ in self._retry:
             version = self._overwrite(table, rows)
             if version is not None:
                 return Created(table, version)
-            self._retry.pause(attempt)
         raise ConcurrentModificationError(
             f"could not overwrite table {names.display(table.id)}: "
             f"others committed first, {self._retry.attempts} times"

@@ -48,7 +48,6 @@ from tiltyard.errors import (
 from tiltyard.lifecycle.arbiter import CheckedRegistration, PurgeClaim, Registration
 from tiltyard.lifecycle.recreation import (
     Recreation,
-    swap_again,
 )
 from tiltyard.lifecycle.renames import Renames
 from tiltyard.lifecycle.trash import DroppedTable
@@ -76,7 +75,8 @@ class MarkerArbiter:
         return marker.swap(self._store, name, present, following, self._clock)
 
     def _again(self, change: Callable[[], T]) -> T:
-        return swap_again(self._retry, change)
+        """Look again after a lost swap; each time the change decides anew whether it may."""
+        return self._retry.on(ConcurrentModificationError, change)
 
     # -- create
 

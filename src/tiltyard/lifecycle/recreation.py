@@ -7,10 +7,9 @@ never rebases, and data that has to be written again is written under fresh name
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
@@ -20,9 +19,7 @@ from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError, TiltyardError
-from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Retry
-
-T = TypeVar("T")
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere
 
 # The nonce of a version that only keeps others out.
 FENCE = "fence"
@@ -95,7 +92,7 @@ class Recreation:
         found it before them: a purge that lists files claims them through the marker.
         """
         overtaken = False
-        for attempt in range(self._retry.attempts):
+        for _ in self._retry:
             try:
                 version = self._try(name, rows, guard)
             except _OvertakenError:
@@ -110,7 +107,6 @@ class Recreation:
                 ) from taken
             if version is not None:
                 return version
-            self._retry.pause(attempt)
         raise ConcurrentModificationError(
             f"could not create table '{name}': others changed its state "
             f"{self._retry.attempts} times meanwhile"
@@ -156,7 +152,7 @@ class Recreation:
         location = names.table_directory(name)
         try:
             reviving = self._begin(name, dropped, dropped)
-            for _ in range(self._retry.attempts):
+            for _ in self._retry:
                 self._put_back(reviving)
                 version = self._write_next(location, reviving, rows)
                 if version is not None:
@@ -237,7 +233,7 @@ class Recreation:
 
         One request, if there is none.
         """
-        for _ in range(self._retry.attempts):
+        for _ in self._retry:
             present = marker.read(self._store, name)
             if present.state is not State.REVIVING:
                 return present
@@ -318,20 +314,7 @@ def _not_free(name: str, present: Marker) -> TiltyardError:
     return name_is_taken(name, present)
 
 
-# -- what everything about markers uses
-
-
 def name_is_taken(name: str, present: Marker) -> TableAlreadyExistsError:
     """The error for a name that a hidden table has."""
     hint = marker.why_hidden(present)
     return TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)
-
-
-def swap_again(retry: Retry, change: Callable[[], T]) -> T:
-    """Look again after a lost swap; each time the change decides anew whether it may."""
-    for attempt in range(retry.attempts - 1):
-        try:
-            return change()
-        except ConcurrentModificationError:
-            retry.pause(attempt)
-    return change()

@@ -43,7 +43,6 @@ from tiltyard.errors import (
 from tiltyard.lifecycle.recreation import (
     Recreation,
     name_is_taken,
-    swap_again,
 )
 from tiltyard.names import TableId
 
@@ -100,7 +99,7 @@ class Renames:
                 raise name_is_taken(name, present)
             self._swap_to_moved(name, present, names.object_id(table))
 
-        swap_again(self._retry, change)
+        self._retry.on(ConcurrentModificationError, change)
 
     def _is_gone(self, name: str, present: Marker) -> bool:
         """Whether nothing is left of a name: it never was, was purged, or another client deleted
@@ -144,7 +143,7 @@ class Renames:
                 marker.swap(self._store, name, present, following, self._clock, fresh=False)
             return present.handed_to(row)
 
-        return swap_again(self._retry, change)
+        return self._retry.on(ConcurrentModificationError, change)
 
     # -- while it has another name
 
@@ -217,7 +216,7 @@ class Renames:
                 following = replace(present.forgotten(), protected=PROTECTED in row.metadata)
                 marker.swap(self._store, name, present, following, self._clock)
 
-        swap_again(self._retry, change)
+        self._retry.on(ConcurrentModificationError, change)
         self._manifest.submit(ClearRename(row.identity))
 
     def tombstone(self, trashed: Row) -> bool:
@@ -240,7 +239,7 @@ class Renames:
             self._swap_to_moved(name, present, name, buried=trashed.object_id)
             return True
 
-        return swap_again(self._retry, change)
+        return self._retry.on(ConcurrentModificationError, change)
 
 
 def _is_given_away(row: Row, present: Marker) -> bool:

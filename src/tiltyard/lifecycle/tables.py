@@ -77,12 +77,11 @@ class TableLifecycle:
         is_cascade = behaviour is DropBehaviour.CASCADE and self._manifest.is_enabled
         if not (is_cascade and namespace):
             return self._catalog.drop_namespace(namespace, behaviour)
-        for attempt in range(self._retry.attempts - 1):
-            # A table that comes or goes after this look is met by the commit: then look again.
-            with suppress(ConcurrentModificationError, TableNotFoundError):
-                return self._cascade(namespace, terms)
-            self._retry.pause(attempt)
-        return self._cascade(namespace, terms)
+        # A table that comes or goes after a look is met by the commit: then look again.
+        return self._retry.on(
+            (ConcurrentModificationError, TableNotFoundError),
+            lambda: self._cascade(namespace, terms),
+        )
 
     def _cascade(self, namespace: NamespaceId, terms: TermsOf) -> Mapping[str, str]:
         snapshot = self._manifest.existing(namespace)

@@ -114,8 +114,8 @@ def known_directories(snapshot: Snapshot) -> set[str]:
     """Directories that some row has, live or in the trash, or one inside of which it has."""
     return {
         names.top_directory(location)
-        for part in snapshot.parts
-        for location in part.rows.column("location").to_pylist()
+        for fragment in snapshot.fragments
+        for location in fragment.rows.column("location").to_pylist()
         if location
     }
 

@@ -105,7 +105,7 @@ class Doctor:
     def _rows(self, snapshot: Snapshot, listing: Listing) -> Iterator[Finding]:
         """Rows of tables whose directory is gone."""
         there = set(listing.directories)
-        for identifier in snapshot.table_ids():
+        for identifier in snapshot.table_ids:
             row = snapshot.get(identifier)
             assert row is not None
             if not self._has_files(row, there):

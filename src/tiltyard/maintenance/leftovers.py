@@ -141,7 +141,7 @@ def hidden_markers(store: Store, listing: Listing) -> list[tuple[str, Marker | s
 
 def rows_at_v1(snapshot: Snapshot) -> list[Row]:
     """The rows of tables that have a name, at a location where a marker decides."""
-    rows = (snapshot.get(each) for each in snapshot.table_ids())
+    rows = (snapshot.get(each) for each in snapshot.table_ids)
     return [
         row
         for row in rows

@@ -59,12 +59,18 @@ class ManifestKeeper:
         if not self._table.exists():
             return CatalogOptimized()
         self._ground.store.require_conditions()
-        before = len(self._table.read().parts)
+        before = len(self._table.read().fragments)
         committed = self._table.fold()
         after = self._table.read()
         removed, swept = self._clean_up(seconds)
         return CatalogOptimized(
-            before, len(after.parts), after.version, committed, removed, swept.files, swept.bytes
+            before,
+            len(after.fragments),
+            after.version,
+            committed,
+            removed,
+            swept.files,
+            swept.bytes,
         )
 
     def _clean_up(self, seconds: float) -> tuple[int, sweep.Swept]:

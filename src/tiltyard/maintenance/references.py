@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import lance
 
 from tiltyard import names
-from tiltyard.catalog.pylance import FAILURES, Lance
+from tiltyard.catalog.pylance import FAILURES, Lance, is_missing
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.store import Retry
 
@@ -69,7 +69,7 @@ def read(
         try:
             found, begun = _read(access, location)
         except FAILURES as error:
-            if is_last or "not found" not in str(error).lower():
+            if is_last or not is_missing(error):
                 raise access.explain(error, f"read the versions of {location}") from error
         else:
             missing = (begun | known) - found.by_version.keys()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import TableNotFoundError, TableVersionNotFoundError, TiltyardError
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
@@ -107,7 +107,7 @@ class TableAccess:
             try:
                 dataset = client.open()
             except FAILURES as error:
-                if "not found" in str(error).lower():
+                if is_missing(error):
                     raise self._missing(table, no_such_table(table.id)) from error
                 raise
             yield refs.on_branch(dataset, table, branch_of(branch))

@@ -99,7 +99,7 @@ class Services:
         self.purge = self.purge_type(context, self.arbiters, self.trash)
         self.creation = Creation(context, self.arbiters, self.files)
         self.writing = Writing(context, self.arbiters, self.creation, self.files)
-        self.migration = Migration(context.store, context.clock, context.directory, self._manifest)
+        self.migration = Migration(context)
 
     def _wire_recovery(self) -> None:
         """Operations of several steps, and what ends those that a crash cut off."""

@@ -14,7 +14,7 @@ from lance_namespace_urllib3_client.models.fragment_summary import FragmentSumma
 
 from tiltyard import names
 from tiltyard.catalog.base import Table, no_such_table
-from tiltyard.catalog.pylance import Lance
+from tiltyard.catalog.pylance import FAILURES, Lance, is_missing
 from tiltyard.errors import (
     InvalidInputError,
     TableBranchNotFoundError,
@@ -128,8 +128,8 @@ def open_at(
     opening = opening or (lambda version: access.open(table.location, version))
     try:
         return at.open(opening, shows if at.branch is None else lambda version: True)
-    except (OSError, ValueError, RuntimeError) as error:
-        if "not found" in str(error).lower():
+    except FAILURES as error:
+        if is_missing(error):
             raise at.missing(table) from error
         raise access.explain(error, f"open table {names.display(table.id)}") from error
 

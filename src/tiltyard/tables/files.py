@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES, Door, Lance, LostRaceError, Staged, discard
+from tiltyard.catalog.pylance import (
+    FAILURES,
+    Door,
+    Lance,
+    LostRaceError,
+    Staged,
+    discard,
+    is_missing,
+)
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.store import NotThere, Store
 from tiltyard.tables import rewrites
@@ -154,7 +162,7 @@ class LanceFiles:
         try:
             return self._lance.open(location, version) if door is None else door.open(version)
         except FAILURES as error:
-            if "not found" in str(error).lower():
+            if is_missing(error):
                 raise NotThere(f"{location} version {version}") from error
             raise
 

@@ -26,6 +26,7 @@ from tiltyard.catalog.pylance import (
     STORAGE_VERSION,
     Lance,
     Staged,
+    is_taken,
 )
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, translate
 from tiltyard.settings import Settings
@@ -124,7 +125,7 @@ def write(
             progress=notes,
         )
     except FAILURES as error:
-        if not place.base_version and "already exists" in str(error):
+        if not place.base_version and is_taken(error):
             raise ConcurrentModificationError(
                 "the table was created by another process meanwhile", hint="write it again"
             ) from error

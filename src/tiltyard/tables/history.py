@@ -17,7 +17,7 @@ import lance
 from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing, is_unreadable_compaction
 from tiltyard.errors import InternalError
 from tiltyard.tables.scan import Snapshot
 
@@ -165,11 +165,11 @@ def _read_commit(dataset: lance.LanceDataset, version: int) -> Commit:
         elif judged.kind is Kind.REPLACE or judged.went:
             judged = _with_what_went(dataset, judged)
     except TypeError as error:
-        if "RewrittenIndex" not in str(error):  # a compaction that pylance 14 can't show
+        if not is_unreadable_compaction(error):  # a compaction that pylance 14 can't show
             raise InternalError(f"version {version} can't be read: {error}") from error
         return Commit(version, Kind.NOTHING, "Rewrite")
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             return Commit(version, Kind.GONE)
         raise
     return judged
@@ -201,7 +201,7 @@ def _fragments(dataset: lance.LanceDataset, version: int) -> list[FragmentMetada
     try:
         return [fragment.metadata for fragment in dataset.checkout_version(version).get_fragments()]
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             return None
         raise
 
@@ -236,7 +236,7 @@ def _properties(dataset: lance.LanceDataset, version: int) -> dict[str, str] | N
     except TypeError:  # a compaction that pylance 14 can't show
         return {}
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             return None
         raise
     return dict(transaction.transaction_properties or {}) if transaction is not None else {}

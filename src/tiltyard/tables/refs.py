@@ -11,7 +11,7 @@ from lance_namespace_urllib3_client.models.tag_contents import TagContents
 
 from tiltyard import names
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import (
     InvalidInputError,
     TableBranchAlreadyExistsError,
@@ -43,7 +43,7 @@ def on_branch(dataset: lance.LanceDataset, table: Table, branch: str | None) -> 
     try:
         return dataset.checkout_version((branch, None))
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             raise _no_branch(table, branch) from error
         raise
 

@@ -15,7 +15,7 @@ from typing import Any
 import lance
 import pyarrow as pa
 
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_bad_input, is_missing
 from tiltyard.errors import InvalidInputError, TableNotFoundError, TiltyardError, translate
 from tiltyard.settings import STORAGE_PREFIX, Settings
 from tiltyard.tables.describe import At
@@ -39,7 +39,7 @@ class Snapshot:
         """An error of pylance as ours, without credentials."""
         properties = {f"{STORAGE_PREFIX}{key}": value for key, value in self.storage.items()}
         secrets = Settings.from_properties({"root": "/", **properties}).secrets
-        if isinstance(error, ValueError) and "user input" in str(error):
+        if is_bad_input(error):
             return InvalidInputError(translate(error, f"read {self.uri}", secrets).message)
         return translate(error, f"read {self.uri}", secrets)
 
@@ -60,7 +60,7 @@ def snapshot_of_path(uri: str, at: At, storage: Mapping[str, str]) -> Snapshot:
     try:
         dataset = _open(uri, at, dict(storage))
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             which = "" if at == At() else " in that version"
             raise TableNotFoundError(f"there is no Lance table at {uri!r}{which}") from error
         raise Snapshot(uri, at, storage).explain(error) from error

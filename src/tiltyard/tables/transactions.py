@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import lance
 
-from tiltyard.catalog.pylance import FAILURES
+from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.store import Store
 from tiltyard.tables.fragments import TRANSACTIONS
 
@@ -57,7 +57,7 @@ def at(dataset: lance.LanceDataset, version: int) -> Commit | None:
     try:
         found = dataset.read_transaction(version)
     except FAILURES as error:
-        if "not found" in str(error).lower():
+        if is_missing(error):
             return None
         raise
     if found is None:

@@ -14,6 +14,7 @@ from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import REJECTED
+from tiltyard.catalog.manifest.committer import Then
 from tiltyard.catalog.manifest.edits import (
     AddVersion,
     AllOf,
@@ -25,7 +26,6 @@ from tiltyard.catalog.manifest.edits import (
     ShowVersion,
     no_such_version,
 )
-from tiltyard.catalog.manifest.group import Then
 from tiltyard.catalog.manifest.rows import STAGED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.version_files import VersionFile

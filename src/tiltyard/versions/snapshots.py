@@ -16,7 +16,7 @@ from tiltyard import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.catalog.pylance import FAILURES, Lance
+from tiltyard.catalog.pylance import FAILURES, Lance, is_missing
 from tiltyard.errors import InvalidTableStateError, TableVersionNotFoundError, TiltyardError
 from tiltyard.names import TableId
 from tiltyard.versions.managed import ManagedVersions
@@ -89,7 +89,7 @@ class Snapshots:
         try:
             return self._lance.open(wanted.location, wanted.version)
         except FAILURES as error:
-            if "not found" in str(error).lower():
+            if is_missing(error):
                 raise _gone(wanted) from error
             raise self._lance.explain(error, f"open table {names.display(wanted.id)}") from error
 
@@ -104,7 +104,7 @@ def _must_tell(snapshot: Snapshot) -> None:
 
 
 def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:
-    for identifier in snapshot.table_ids():
+    for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None
         if is_rows(row):

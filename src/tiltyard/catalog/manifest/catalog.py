@@ -22,6 +22,7 @@ from tiltyard.catalog.base import (
     no_such_namespace,
     no_such_table,
 )
+from tiltyard.catalog.manifest.committer import Committer, Then
 from tiltyard.catalog.manifest.draft import Change, taken
 from tiltyard.catalog.manifest.edits import (
     AddTable,
@@ -31,7 +32,6 @@ from tiltyard.catalog.manifest.edits import (
     Edit,
     RemoveStaleRow,
 )
-from tiltyard.catalog.manifest.group import Committer, Then
 from tiltyard.catalog.manifest.rows import (
     ARRIVING,
     DELETED,
@@ -51,7 +51,6 @@ from tiltyard.catalog.manifest.table import (
     MANAGEMENT,
     ManifestTable,
     NoManifestTable,
-    needs_manifest,
 )
 from tiltyard.catalog.marker import Marker
 from tiltyard.catalog.version_files import VersionFile
@@ -75,26 +74,19 @@ class ManifestCatalog:
     def __init__(
         self,
         store: Store,
-        table: ManifestTable | NoManifestTable,
+        table: ManifestTable,
         committer: Committer,
         clock: Clock,
     ) -> None:
         self._store = store
-        self._table = table
+        self.table = table
         self._committer = committer
         self._clock = clock
 
     @property
     def is_enabled(self) -> bool:
         """False in directory mode: then there is no row, and a commit that adds one is refused."""
-        return not isinstance(self._table, NoManifestTable)
-
-    @property
-    def table(self) -> ManifestTable:
-        """The table of rows itself. UnsupportedOperationError in directory mode."""
-        if isinstance(self._table, NoManifestTable):
-            raise needs_manifest("the catalog has no manifest")
-        return self._table
+        return not isinstance(self.table, NoManifestTable)
 
     # -- namespaces
 
@@ -117,9 +109,9 @@ class ManifestCatalog:
                 if key.startswith(_NOT_PROPERTIES):
                     raise InvalidInputError(f"property {key!r} is reserved at the root")
             self.require_conditions()
-            if not self._table.exists():
-                self._table.create()
-            self._table.read_for_writing()  # refuses a catalog that we must not write to
+            if not self.table.exists():
+                self.table.create()
+            self.table.read_for_writing()  # refuses a catalog that we must not write to
             kept = self.describe_namespace(names.ROOT)
             self.table.update_metadata({**dict.fromkeys(kept), **properties})
         return self.describe_namespace(names.ROOT)
@@ -127,7 +119,7 @@ class ManifestCatalog:
     def describe_namespace(self, namespace: NamespaceId) -> Mapping[str, str]:
         """One request."""
         if not namespace:
-            every = self._table.metadata()
+            every = self.table.metadata()
             return {k: v for k, v in every.items() if not k.startswith(_NOT_PROPERTIES)}
         row = self.read().get(names.object_id(namespace))
         if row is None or row.is_table:
@@ -136,7 +128,7 @@ class ManifestCatalog:
 
     def known_properties(self, namespace: NamespaceId) -> Mapping[str, str]:
         """The properties of a namespace as they were read last. No request."""
-        snapshot, metadata = self._table.last_read()
+        snapshot, metadata = self.table.last_read()
         if not namespace:
             return metadata
         row = snapshot.get(names.object_id(namespace))
@@ -163,11 +155,11 @@ class ManifestCatalog:
     def list_all_tables(self) -> Sequence[str]:
         """One request, and one listing more if there are tables at V1 locations."""
         snapshot = self.read()
-        return self._still_visible(snapshot, snapshot.table_ids())
+        return self._still_visible(snapshot, snapshot.table_ids)
 
     def _still_visible(self, snapshot: Snapshot, tables: Sequence[str]) -> Sequence[str]:
         """Less the rows whose V1 directory is gone or hidden: those only index it."""
-        at_home = snapshot.root_tables_at_home()
+        at_home = snapshot.v1_root_tables
         if not at_home:
             return tables
         listing = self._store.list()
@@ -245,7 +237,7 @@ class ManifestCatalog:
         row = self.known().get(names.object_id(table.id)) if table.managed else None
         if row is None or row.metadata.get(VERSIONS) != MANAGED:
             return version_files.latest(self._store, table.location)
-        snapshot = self._table.known()
+        snapshot = self.table.known()
         head = snapshot.version_row(row.object_id, snapshot.head(row.object_id))
         return None if head is None else head.file
 
@@ -320,7 +312,7 @@ class ManifestCatalog:
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
         check_properties(properties)
         location = names.hashed_directory(table, self._clock.token(8))
-        kept, managed = dict(properties), self._table.known().managed
+        kept, managed = dict(properties), self.table.known().managed
         return Table(table, location, only_declared=True, properties=kept, managed=managed)
 
     def publish(self, table: Table) -> None:
@@ -338,7 +330,7 @@ class ManifestCatalog:
     # -- for the other rooms
 
     def read(self) -> Snapshot:
-        return self._table.read()
+        return self.table.read()
 
     def existing(self, namespace: NamespaceId) -> Snapshot:
         """A snapshot in which a namespace exists."""
@@ -356,18 +348,18 @@ class ManifestCatalog:
 
     def known(self) -> Snapshot:
         """The rows as they were read last. No request."""
-        return self._table.known()
+        return self.table.known()
 
     def known_row(self, table: TableId) -> Row | None:
         """The row of a table as it was read last. No request."""
-        return self._table.last_read()[0].get(names.object_id(table))
+        return self.table.last_read()[0].get(names.object_id(table))
 
     def manage_versions(self) -> None:
         """Note that versions of tables are to be rows. No request if that is known."""
         self.require_conditions()
-        if not self._table.exists():
-            self._table.create()
-        if not self._table.read_for_writing().managed:
+        if not self.table.exists():
+            self.table.create()
+        if not self.table.read_for_writing().managed:
             self.table.manage_versions()
 
     def submit_at(self, tables: Sequence[str], edit: Edit) -> Change:

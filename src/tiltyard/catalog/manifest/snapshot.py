@@ -1,7 +1,7 @@
 """The manifest as of one version, in memory: Arrow columns and one sorted list of ids per fragment.
 
-A fragment never changes, so a part is read once and shared by all snapshots that still contain
-it: a new version costs only what is new in it.
+A fragment never changes, so it is read once and shared by all snapshots that still contain it: a
+new version costs only what is new in it.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tiltyard.names import (
     top_directory,
 )
 
-PartKey = tuple[str, ...]
+FragmentKey = tuple[str, ...]
 
 # How many rows a snapshot keeps as they are handed out.
 REMEMBERED = 1_000
 
 
-def part_key(fragment: FragmentMetadata) -> PartKey:
+def fragment_key(fragment: FragmentMetadata) -> FragmentKey:
     """What makes two fragments the same: their files. Ids are given anew by every commit."""
     deletions = fragment.deletion_file
     gone = f"{deletions.read_version}-{deletions.id}" if deletions is not None else ""
@@ -57,7 +57,7 @@ class Children(NamedTuple):
     namespaces: list[str]
 
 
-class Part:
+class FragmentRows:
     """The rows of one fragment, sorted by id."""
 
     def __init__(self, fragment: FragmentMetadata, rows: pa.Table) -> None:
@@ -66,8 +66,8 @@ class Part:
             order = pc.sort_indices(rows.column("object_id"))
             rows = rows.take(order)
             ids = rows.column("object_id").to_pylist()
-        self.fragment = fragment
-        self.key = part_key(fragment)
+        self.metadata = fragment
+        self.key = fragment_key(fragment)
         self.ids: list[str] = ids
         self.rows: pa.Table = rows.combine_chunks()
         self._types = _column(self.rows, "object_type")
@@ -114,7 +114,7 @@ class Part:
         return bool(self._types[at].as_py() == TABLE_VERSION)
 
     def versions(self, table: str) -> Mapping[int, int]:
-        """The versions of a table that has this id, and their positions. Worked out once.
+        """The versions of a table that has this id, and their positions. Computed once.
 
         Numbers are written plainly, or filled up with zeros.
         """
@@ -130,7 +130,7 @@ class Part:
         return known
 
     def children(self, prefix: str) -> Children:
-        """Tables and namespaces one level below. Worked out once per part."""
+        """Tables and namespaces one level below. Computed once."""
         known = self._children.get(prefix)
         if known is None:
             known = self._children[prefix] = self._find_children(prefix)
@@ -166,13 +166,13 @@ class Part:
         ]
 
     @cached_property
-    def root_tables_at_home(self) -> list[str]:
+    def v1_root_tables(self) -> list[str]:
         """Root tables whose directory is `<name>.lance`."""
-        elsewhere = set(self.root_tables_elsewhere)
-        return [name for name in self.children("").tables if name not in elsewhere]
+        others = set(self.other_root_tables)
+        return [name for name in self.children("").tables if name not in others]
 
     @cached_property
-    def root_tables_elsewhere(self) -> list[str]:
+    def other_root_tables(self) -> list[str]:
         """Root tables whose directory is not `<name>.lance`."""
         return [
             name
@@ -187,32 +187,29 @@ class Snapshot:
     `managed` says that versions of tables are to be rows, too.
     """
 
-    def __init__(self, version: int, parts: Sequence[Part], *, managed: bool = False) -> None:
+    def __init__(
+        self, version: int, fragments: Sequence[FragmentRows], *, managed: bool = False
+    ) -> None:
         self.version = version
         self.managed = managed
-        self.parts = tuple(parts)
+        self.fragments = tuple(fragments)
         self._rows: dict[str, Row] = {}
         self._children: dict[str, Children] = {}
-        self._tables: list[str] | None = None
-        self._unusual: dict[str, str] | None = None
-        self._given_away: set[str] | None = None
-        self._unusual_owners: dict[str, list[str]] | None = None
-        self._elsewhere: list[str] | None = None
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(map(len, self.fragments))
 
     def get(self, wanted: str) -> Row | None:
         known = self._rows.get(wanted)
         if known is not None:
             return known
-        for part in self.parts:
-            at = part.find(wanted)
+        for fragment in self.fragments:
+            at = fragment.find(wanted)
             if at is not None:
-                return self._remembered(part.row(at))
+                return self._remember(fragment.row(at))
         return None
 
-    def _remembered(self, row: Row) -> Row:
+    def _remember(self, row: Row) -> Row:
         """A commit asks for the row of its table again and again."""
         if len(self._rows) >= REMEMBERED:
             self._rows.clear()
@@ -223,9 +220,10 @@ class Snapshot:
         prefix = _prefix(namespace)
         known = self._children.get(prefix)
         if known is None:
-            found = [part.children(prefix) for part in self.parts]
+            children = [fragment.children(prefix) for fragment in self.fragments]
             known = self._children[prefix] = Children(
-                _merged(each.tables for each in found), _merged(each.namespaces for each in found)
+                _merged(tables for tables, _ in children),
+                _merged(namespaces for _, namespaces in children),
             )
         return known
 
@@ -233,92 +231,99 @@ class Snapshot:
         """Every table and namespace inside a namespace, at any depth."""
         prefix = _prefix(namespace)
         return [
-            part.row(at)
-            for part in self.parts
-            for at in part.below(prefix)
-            if not part.is_version(at)
+            fragment.row(at)
+            for fragment in self.fragments
+            for at in fragment.below(prefix)
+            if not fragment.is_version(at)
         ]
+
+    def holds_any(self, namespace: NamespaceId) -> bool:
+        prefix = _prefix(namespace)
+        return any(len(fragment.below(prefix)) for fragment in self.fragments)
+
+    @cached_property
+    def table_ids(self) -> list[str]:
+        """The ids of all tables, sorted."""
+        return _merged(fragment.table_ids() for fragment in self.fragments)
+
+    def last_trashed(self, object_id: str) -> Row | None:
+        """The row of the table of this id that was dropped last. Generations sort by time."""
+        last: tuple[str, FragmentRows, int] | None = None
+        for fragment in self.fragments:
+            for at in fragment.below(f"{TRASH}{DELIMITER}"):
+                _, generation, original = fragment.ids[at].split(DELIMITER, 2)
+                is_later = last is None or generation > last[0]
+                if original == object_id and is_later and not fragment.is_version(at):
+                    last = (generation, fragment, at)
+        return None if last is None else last[1].row(last[2])
+
+    # -- versions
 
     def version_numbers(self, table: str) -> set[int]:
         """The versions that are rows, of the table with this id."""
-        return {number for part in self.parts for number in part.versions(table)}
+        return {number for fragment in self.fragments for number in fragment.versions(table)}
 
     def has_version(self, table: str, number: int) -> bool:
-        return any(number in part.versions(table) for part in self.parts)
+        return any(number in fragment.versions(table) for fragment in self.fragments)
 
     def version_row(self, table: str, number: int) -> Row | None:
-        for part in self.parts:
-            at = part.versions(table).get(number)
+        for fragment in self.fragments:
+            at = fragment.versions(table).get(number)
             if at is not None:
-                return part.row(at)
+                return fragment.row(at)
         return None
 
     def head(self, table: str) -> int:
         """The last version of a table that is a row, 0 if there is none."""
-        return max((max(part.versions(table), default=0) for part in self.parts), default=0)
+        heads = (max(fragment.versions(table), default=0) for fragment in self.fragments)
+        return max(heads, default=0)
 
-    def last_trashed(self, object_id: str) -> Row | None:
-        """The row of the table of this id that was dropped last. Generations sort by time."""
-        last: tuple[str, Part, int] | None = None
-        for part in self.parts:
-            for at in part.below(f"{TRASH}{DELIMITER}"):
-                _, generation, original = part.ids[at].split(DELIMITER, 2)
-                is_later = last is None or generation > last[0]
-                if original == object_id and is_later and not part.is_version(at):
-                    last = (generation, part, at)
-        return None if last is None else last[1].row(last[2])
+    # -- locations
 
-    def holds_any(self, namespace: NamespaceId) -> bool:
-        prefix = _prefix(namespace)
-        return any(len(part.below(prefix)) for part in self.parts)
-
-    def table_ids(self) -> list[str]:
-        if self._tables is None:
-            self._tables = _merged(part.table_ids() for part in self.parts)
-        return self._tables
-
+    @cached_property
     def unusual_locations(self) -> Mapping[str, str]:
         """Locations that do not follow from an id → an id that has them. Few."""
-        if self._unusual is None:
-            self._unusual = dict(pair for part in self.parts for pair in part.unusual)
-        return self._unusual
+        return dict(self._unusual)
 
-    def given_away(self) -> Collection[str]:
+    @cached_property
+    def taken_directories(self) -> Collection[str]:
         """V1 directories that a row has under another name, and no marker says so.
 
-        A renamed table is not among them: its marker hides the old name, or the row is void.
+        A renamed table is not among them: its marker hides the old name, or the row is stale.
         """
-        if self._given_away is None:
-            owners = (pair for part in self.parts for pair in part.unusual)
-            rows = ((location, self.get(owner)) for location, owner in owners)
-            self._given_away = {
-                location for location, row in rows if row and MOVED not in row.metadata
-            }
-        return self._given_away
+        rows = ((location, self.get(owner)) for location, owner in self._unusual)
+        return {location for location, row in rows if row and MOVED not in row.metadata}
 
     def unusual_owners(self, directory: str) -> Sequence[str]:
         """The ids whose location is this directory or inside it, against their names."""
-        if self._unusual_owners is None:
-            self._unusual_owners = {}
-            for location, identifier in (pair for part in self.parts for pair in part.unusual):
-                self._unusual_owners.setdefault(top_directory(location), []).append(identifier)
         return self._unusual_owners.get(directory, ())
+
+    @cached_property
+    def _unusual_owners(self) -> dict[str, list[str]]:
+        owners: dict[str, list[str]] = {}
+        for location, identifier in self._unusual:
+            owners.setdefault(top_directory(location), []).append(identifier)
+        return owners
+
+    @property
+    def _unusual(self) -> Iterator[tuple[str, str]]:
+        return (pair for fragment in self.fragments for pair in fragment.unusual)
 
     def rows_at(self, directory: str) -> list[Row]:
         """Every row that has a V1 directory, or had it and was not removed yet."""
         owners = [*natural_owners(directory), *self.unusual_owners(directory)]
-        found = (self.get(identifier) for identifier in owners)
-        return [row for row in found if row is not None and row.location == directory]
+        rows = (self.get(identifier) for identifier in owners)
+        return [row for row in rows if row is not None and row.location == directory]
 
-    def root_tables_at_home(self) -> Sequence[str]:
+    @cached_property
+    def v1_root_tables(self) -> Sequence[str]:
         """Root tables whose directory is `<name>.lance`."""
-        return [name for part in self.parts for name in part.root_tables_at_home]
+        return [name for fragment in self.fragments for name in fragment.v1_root_tables]
 
-    def root_tables_elsewhere(self) -> Sequence[str]:
+    @cached_property
+    def other_root_tables(self) -> Sequence[str]:
         """Root tables whose directory is not `<name>.lance`."""
-        if self._elsewhere is None:
-            self._elsewhere = [name for part in self.parts for name in part.root_tables_elsewhere]
-        return self._elsewhere
+        return [name for fragment in self.fragments for name in fragment.other_root_tables]
 
 
 EMPTY = Snapshot(0, ())

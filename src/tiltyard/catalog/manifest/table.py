@@ -17,18 +17,23 @@ from datetime import datetime
 from typing import Literal
 
 import lance
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.layout import Plan, plan
-from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA, to_arrow
-from tiltyard.catalog.manifest.snapshot import EMPTY, Part, Snapshot, part_key
-from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError, Staged, discard, in_a_thread
+from tiltyard.catalog.manifest.layout import is_scattered, lay_out, written_fragments
+from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA
+from tiltyard.catalog.manifest.snapshot import EMPTY, FragmentRows, Snapshot, fragment_key
+from tiltyard.catalog.pylance import (
+    FAILURES,
+    Lance,
+    LostRaceError,
+    Staged,
+    discard,
+    in_a_thread,
+    is_missing,
+)
 from tiltyard.clock import SYSTEM_CLOCK, moment
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -176,19 +181,19 @@ class ManifestTable:
 
     def _load(self, dataset: lance.LanceDataset) -> Snapshot:
         """Read the fragments that no earlier snapshot has shown us."""
-        known = {part.key: part for part in self._state.snapshot.parts} if self._state else {}
-        fragments = {part_key(each.metadata): each for each in dataset.get_fragments()}
-        missing = {key: each for key, each in fragments.items() if key not in known}
-        if missing:
-            scanner = dataset.scanner(fragments=list(missing.values()))
+        known = {each.key: each for each in self._state.snapshot.fragments} if self._state else {}
+        fragments = {fragment_key(each.metadata): each for each in dataset.get_fragments()}
+        unread = {key: fragment for key, fragment in fragments.items() if key not in known}
+        if unread:
+            scanner = dataset.scanner(fragments=list(unread.values()))
             rows = in_a_thread(scanner.to_table)
             start = 0
-            for key, fragment in missing.items():
+            for key, fragment in unread.items():
                 size = fragment.count_rows()
-                known[key] = Part(fragment.metadata, rows.slice(start, size))
+                known[key] = FragmentRows(fragment.metadata, rows.slice(start, size))
                 start += size
-        parts = [known[key] for key in fragments]
-        return Snapshot(dataset.version, parts, managed=dataset.metadata.get(MANAGEMENT) == "true")
+        managed = dataset.metadata.get(MANAGEMENT) == "true"
+        return Snapshot(dataset.version, [known[key] for key in fragments], managed=managed)
 
     # -- writing
 
@@ -219,7 +224,7 @@ class ManifestTable:
             entry = self._store.head(version_files.key_of(DIRECTORY, version))
             dataset = self._lance.open(DIRECTORY, version)
         except (*FAILURES, NotThere) as error:
-            if isinstance(error, NotThere) or "not found" in str(error).lower():
+            if isinstance(error, NotThere) or is_missing(error):
                 raise TableVersionNotFoundError(
                     f"the catalog has no version {version}, or not any more"
                 ) from error
@@ -240,28 +245,24 @@ class ManifestTable:
 
     def update_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set keys of the table's own metadata map, or remove those that are None."""
-        for attempt in range(self._retry.attempts):
-            dataset = self._lance.open(DIRECTORY)
-            try:
-                dataset.update_metadata(dict(changes))
-                return
-            except FAILURES as error:
-                if attempt + 1 == self._retry.attempts:
-                    doing = "update the metadata of the manifest"
-                    raise self._lance.explain(error, doing) from error
-            self._retry.pause(attempt)
+
+        def update() -> None:
+            self._lance.open(DIRECTORY).update_metadata(dict(changes))
+
+        try:
+            self._retry.on(FAILURES, update)
+        except FAILURES as error:
+            raise self._lance.explain(error, "update the metadata of the manifest") from error
 
     def fold(self) -> bool:
         """Write all rows anew if they are in more fragments than they need. Whether they were."""
-        for attempt in range(self._retry.attempts):
+        for _ in self._retry:
             draft = Draft(self.read_for_writing())
-            if not _is_scattered(draft.base):
+            if not is_scattered(draft.base):
                 return False
-            try:
+            with suppress(LostRaceError):
                 self.commit(draft, anew=True)
                 return True
-            except LostRaceError:
-                self._retry.pause(attempt)
         raise ConcurrentModificationError(
             f"others changed the catalog first, {self._retry.attempts} times in a row"
         )
@@ -277,22 +278,22 @@ class ManifestTable:
             raise LostRaceError("the manifest has moved on")
         dataset = state.dataset
         schema = SCHEMA.with_metadata({STAMP: str(FORMAT)}) if dataset is None else dataset.schema
-        layout, rows = _lay_out(draft, schema, anew=anew)
+        plan, rows = lay_out(draft, schema, anew=anew)
         staged = self._lance.stage(
-            DIRECTORY, rows, dataset, stable_row_ids=False, rows_per_file=layout.leaf
+            DIRECTORY, rows, dataset, stable_row_ids=False, rows_per_file=plan.fragment_rows
         )
-        kept = [draft.base.parts[at] for at in layout.keep]
+        kept = [draft.base.fragments[at] for at in plan.keep]
         try:
             committed = self._lance.commit(
-                staged, dataset, keep=[part.fragment for part in kept], stable_row_ids=False
+                staged, dataset, keep=[fragment.metadata for fragment in kept], stable_row_ids=False
             )
         except LostRaceError:
             discard(self._store, staged)
             raise
         if state.age > LONGEST_COMMIT_SECONDS:
             self._guard_number(committed.version)
-        parts = kept + _parts(staged, rows)
-        snapshot = Snapshot(committed.version, parts, managed=draft.base.managed)
+        fragments = kept + written_fragments(staged, rows)
+        snapshot = Snapshot(committed.version, fragments, managed=draft.base.managed)
         with self._lock:
             self._state = _State(committed, snapshot, None, time.monotonic_ns(), proven=False)
         if self._indexed:
@@ -319,30 +320,22 @@ class ManifestTable:
                 log.warning("%s", self._lance.explain(error, f"build index {name} of the manifest"))
 
 
-class NoManifestTable:
-    """What a catalog in directory mode has in place of a manifest: no row, and no way to add one.
+class NoManifestTable(ManifestTable):
+    """The manifest of a catalog in directory mode: always empty. It makes no request.
 
-    No method makes a request.
+    A commit without changes is none. Every other is refused with UnsupportedOperationError.
     """
 
-    def read(self) -> Snapshot:
-        return EMPTY
-
-    known = read_for_writing = read
-
-    def last_read(self) -> tuple[Snapshot, dict[str, str]]:
-        return EMPTY, {}
-
-    def exists(self) -> bool:
-        return False
-
-    def metadata(self) -> dict[str, str]:
-        return {}
+    def _refresh(self) -> _State:
+        return _State(None, EMPTY, None, 0, proven=True)
 
     def create(self) -> None:
         raise needs_manifest("the catalog has no manifest to write to")
 
     def commit(self, draft: Draft, *, anew: bool = False) -> None:
+        self.create()
+
+    def update_metadata(self, changes: Mapping[str, str | None]) -> None:
         self.create()
 
 
@@ -353,50 +346,6 @@ def needs_manifest(refusal: str) -> UnsupportedOperationError:
 
 def _metadata_of(state: _State) -> dict[str, str]:
     return {} if state.dataset is None else dict(state.dataset.metadata)
-
-
-def _is_scattered(snapshot: Snapshot) -> bool:
-    """Whether rows are in more fragments than a plan for all of them would make, or some of them
-    are only marked as deleted."""
-    sizes = [len(part) for part in snapshot.parts]
-    fewest = -(-sum(sizes) // plan(sizes, range(len(sizes)), 0).leaf)
-    return len(sizes) > max(fewest, 1) or any(
-        part.fragment.deletion_file is not None for part in snapshot.parts
-    )
-
-
-def _lay_out(draft: Draft, schema: pa.Schema, *, anew: bool = False) -> tuple[Plan, pa.Table]:
-    """The rows to write: the new ones, and what is left of the parts that have to go."""
-    parts = draft.base.parts
-    gone: dict[int, list[int]] = {}
-    for identifier in draft.removed:
-        for at, part in enumerate(parts):
-            position = part.find(identifier)
-            if position is not None:
-                gone.setdefault(at, []).append(position)
-    forced = set(gone) | {
-        at for at, part in enumerate(parts) if anew or part.fragment.deletion_file
-    }
-    layout = plan([len(part) for part in parts], forced, len(draft.added))
-    pieces = [to_arrow(draft.added.values(), schema)]
-    for at in layout.rewrite:
-        rows = parts[at].rows
-        if at in gone:
-            kept = np.ones(len(rows), dtype=bool)
-            kept[gone[at]] = False
-            rows = rows.filter(pa.array(kept))
-        pieces.append(rows if rows.schema == schema else rows.cast(schema))
-    rows = pa.concat_tables(pieces).combine_chunks()
-    return layout, rows if len(rows) == 1 else rows.take(pc.sort_indices(rows["object_id"]))
-
-
-def _parts(staged: Staged, rows: pa.Table) -> list[Part]:
-    """What was written, as it would be read back."""
-    parts, start = [], 0
-    for fragment in staged.fragments:
-        parts.append(Part(fragment, rows.slice(start, fragment.physical_rows)))
-        start += fragment.physical_rows
-    return parts
 
 
 def _checked_stamp(dataset: lance.LanceDataset) -> bool:

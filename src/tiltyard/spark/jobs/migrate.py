@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
-from tiltyard.catalog.migration import Action, Found, Migrated
+from tiltyard.catalog.migration import Migrated, MigrationAction, V1Directories
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.fanout import Place
@@ -71,12 +71,12 @@ def run(
     return rows
 
 
-def _judge(catalog: DirectoryNamespace, portion: Found) -> list[Migrated]:
+def _judge(catalog: DirectoryNamespace, portion: V1Directories) -> list[Migrated]:
     return catalog.services.migration.judge(portion)
 
 
-def _failed(portion: Found, error: str) -> list[Migrated]:
+def _failed(portion: V1Directories, error: str) -> list[Migrated]:
     return [
-        Migrated(each.removesuffix(names.TABLE_SUFFIX), each, Action.FAILED, error)
+        Migrated(each.removesuffix(names.TABLE_SUFFIX), each, MigrationAction.FAILED, error)
         for each in portion.directories
     ]

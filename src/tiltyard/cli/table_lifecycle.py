@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import identifiers
+from tiltyard.cli import arguments
+from tiltyard.cli.arguments import Name, Names, duration
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit
-from tiltyard.cli.flags import Name, Names, duration
 from tiltyard.cli.output import Field
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def drop(
     """
     from lance_namespace import DropTableRequest
 
-    wanted = identifiers.parse_all(tables)
+    wanted = arguments.parse_ids(tables)
     kept = duration("--ttl", ttl)
     requests = [DropTableRequest(id=each) for each in wanted]
     if len(requests) == 1:
@@ -63,7 +63,7 @@ def drop(
         answers = call.catalog.drop_tables(requests, ttl=kept, reason=reason)
     lines, rows = [], []
     for identifier, answer in zip(wanted, answers, strict=True):
-        shown, now = identifiers.shown(identifier), call.catalog.table_status(identifier)
+        shown, now = arguments.shown_id(identifier), call.catalog.table_status(identifier)
         rows.append({"table": shown, "location": answer.location, **_about_the_drop(now)})
         lines.append(_dropped(shown, now))
     lines.append(f"To bring {'it' if len(rows) == 1 else 'one'} back: {_undropping(rows)}")
@@ -101,15 +101,15 @@ def undrop(
     Of several drops of one name the last one counts, unless --generation says which. No byte moves,
     also when it gets another id.
     """
-    identifier, target = identifiers.parse(table), identifiers.parse(as_)
+    identifier, target = arguments.parse_id(table), arguments.parse_id(as_)
     answer = call.catalog.undrop_table(
         identifier, generation=generation, as_id=target or None, keep_newer=keep_newer
     )
-    shown = identifiers.shown(target or identifier)
+    shown = arguments.shown_id(target or identifier)
     result = {
         "table": shown,
         "location": answer.location,
-        "undropped_from": identifiers.shown(identifier),
+        "undropped_from": arguments.shown_id(identifier),
     }
     former = f", which was {result['undropped_from']}," if target else ""
     call.out.done(f"Table {shown}{former} is back.", result)
@@ -120,7 +120,7 @@ def status(call: Call, table: Name) -> None:
 
     The exit status is 4 if neither: it was purged, or never was.
     """
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     now = call.catalog.table_status(identifier)
     fields = [
         Field("table"),
@@ -130,7 +130,7 @@ def status(call: Call, table: Name) -> None:
         Field("generation"),
     ]
     found = {
-        "table": identifiers.shown(identifier),
+        "table": arguments.shown_id(identifier),
         "state": now.state.value,
         "deleted_at": now.deleted_at,
         **_about_the_drop(now),
@@ -142,35 +142,35 @@ def status(call: Call, table: Name) -> None:
 
 def hold(call: Call, table: Name, generation: Generation = None) -> None:
     """Keep a dropped table from being purged, whatever its time."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     held = call.catalog.hold_table(identifier, generation=generation)
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     result = {"table": shown, "generation": held.generation, "held": True}
     call.out.done(f"Table {shown} is held in the trash until it is released.", result)
 
 
 def release(call: Call, table: Name, generation: Generation = None) -> None:
     """Let a held table be purged again, when its time has come."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     released = call.catalog.release_table(identifier, generation=generation)
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     result = {"table": shown, "generation": released.generation, "held": False}
     call.out.done(f"Table {shown} is no longer held.", result)
 
 
 def protect(call: Call, table: Name) -> None:
     """Keep a table from being dropped."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.protect_table(identifier)
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(f"Table {shown} can't be dropped now.", {"table": shown, "protected": True})
 
 
 def unprotect(call: Call, table: Name) -> None:
     """Allow a protected table to be dropped again."""
-    identifier = identifiers.parse(table)
+    identifier = arguments.parse_id(table)
     call.catalog.unprotect_table(identifier)
-    shown = identifiers.shown(identifier)
+    shown = arguments.shown_id(identifier)
     call.out.done(f"Table {shown} can be dropped again.", {"table": shown, "protected": False})
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import Edit
-from tiltyard.catalog.manifest.table import ManifestTable, NoManifestTable
+from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -69,7 +69,7 @@ class _Ticket:
 class Committer:
     """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
 
-    def __init__(self, table: ManifestTable | NoManifestTable, retry: Retry) -> None:
+    def __init__(self, table: ManifestTable, retry: Retry) -> None:
         self._table = table
         self._retry = retry
         self._queue: deque[_Ticket] = deque()
@@ -135,13 +135,12 @@ class Committer:
         group += members
         started = time.monotonic()
         try:
-            for attempt in range(self._retry.attempts):
+            for _ in self._retry:
                 draft, verdicts = self._draft(members)
                 try:
                     if not draft.is_empty:
                         self._table.commit(draft)
                 except LostRaceError:
-                    self._retry.pause(attempt)
                     continue
                 for ticket, verdict in zip(members, verdicts, strict=True):
                     ticket.error = verdict if isinstance(verdict, TiltyardError) else None

@@ -1,7 +1,11 @@
-"""Arguments and options that several verbs have, in the same words, and times as they are typed."""
+"""Arguments and options that several verbs have: ids, times, and whether something is done.
+
+`parse_id` and `shown_id` are inverse to each other: whatever a command prints can be typed again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, overload
 
 import typer
@@ -76,3 +80,35 @@ def duration(option: str, text: str | None) -> str | None:
     except InvalidInputError as error:
         raise UsageError(f"{option} takes a time, not {text!r}", "like 30m, 12h or 7d") from error
     return text
+
+
+# -- ids
+
+
+def shown_id(parts: Sequence[str]) -> str:
+    """An id as it can be typed again."""
+    from tiltyard import names
+
+    return names.dotted(parts)
+
+
+def parse_id(text: str | None) -> list[str]:
+    """The parts of an id; none of them for no text, which means the root namespace."""
+    from tiltyard import names
+    from tiltyard.errors import InvalidInputError
+
+    try:
+        return names.parse_dotted(text)
+    except InvalidInputError as reason:
+        raise UsageError(reason.message, reason.hint) from None
+
+
+def parse_ids(texts: Sequence[str]) -> list[list[str]]:
+    """Several ids, none of them twice."""
+    identifiers: list[list[str]] = []
+    for text in texts:
+        identifier = parse_id(text)
+        if identifier in identifiers:
+            raise UsageError(f"{text} is named twice")
+        identifiers.append(identifier)
+    return identifiers

@@ -14,11 +14,11 @@ import lance_namespace as api
 import pytest
 
 import tiltyard
-from tiltyard.catalog.manifest import group
+from tiltyard.catalog.manifest import committer
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
+from tiltyard.catalog.manifest.committer import Then
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import AddTable, AllOf, Edit
-from tiltyard.catalog.manifest.group import Then
 from tiltyard.errors import (
     NamespaceNotFoundError,
     ServiceUnavailableError,
@@ -148,7 +148,7 @@ def test_an_edit_that_raises_leaves_no_trace_in_the_commit(
 def test_a_full_queue_refuses_and_the_waiting_go_on(
     catalog: tiltyard.DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "LONGEST_QUEUE", 0)
+    monkeypatch.setattr(committer, "LONGEST_QUEUE", 0)
 
     with pytest.raises(ThrottlingError):
         _declare(catalog, "lake", "t")
