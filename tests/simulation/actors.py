@@ -98,7 +98,9 @@ def open_services(
 ) -> SimulatedServices:
     """The services of a catalog in one mode, with the twins for Lance's files and the manifest."""
     directory = StampedDirectory(store, clock)
-    table: Any = Register(store, clock) if settings.manifest_enabled else NoManifestTable()
+    table: Any = NoManifestTable(store, NO_LANCE, settings, NO_WAIT)
+    if settings.manifest_enabled:
+        table = Register(store, clock)
     manifest = code.manifest_type(store, table, Committer(table, NO_WAIT), clock)
     catalog: Catalog = directory
     if settings.manifest_enabled:

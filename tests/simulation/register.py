@@ -70,7 +70,8 @@ class Rows:
             and not names.is_own_location(row.object_id, row.location)
         ]
 
-    def given_away(self) -> Collection[str]:
+    @property
+    def taken_directories(self) -> Collection[str]:
         return {
             row.location
             for row in self.rows.values()
