@@ -150,7 +150,7 @@ def _tidy(stage: Stage) -> None:
         "Old versions keep their files. What a clean-up would delete is told first, and the tagged "
         "version is not among it. What was in use a moment ago stays too, so nothing goes today:"
     )
-    stage.shell("cleanup", "products", "--keep", "5")
+    stage.shell("cleanup", "products", "--keep-versions", "5")
     stage.say("Is anything amiss in the catalog?")
     stage.shell("doctor")
 
@@ -164,7 +164,7 @@ def _maintain(stage: Stage) -> None:
     policy = stage.keep(
         "tiltyard.toml",
         "[defaults.cleanup]",
-        "retain_last = 5",
+        "keep_versions = 5",
         'older_than = "7d"',
     )
     stage.shell("jobs", "maintain", "--policy", str(policy), "--apply", "--yes")

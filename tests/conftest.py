@@ -46,7 +46,7 @@ def azurite() -> Iterator[AzureServer]:
 
 
 @pytest.fixture
-def door() -> str:
+def transport() -> str:
     """How a client reaches its catalog: by itself. The behaviours try the server, too."""
     return "direct"
 

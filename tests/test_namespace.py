@@ -1,4 +1,4 @@
-"""The front door: how it is opened, what it hands out, and what it never tells."""
+"""A `DirectoryNamespace`: how it is opened, what it is equal to, and what it never shows."""
 
 from __future__ import annotations
 
@@ -47,6 +47,46 @@ def test_the_front_is_small_and_every_name_of_it_is_there() -> None:
     ]
     for name in tiltyard.__all__:
         assert getattr(tiltyard, name).__name__ == name
+
+
+def _methods(kind: type) -> set[str]:
+    return {
+        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
+    }
+
+
+def test_methods_are_those_of_the_specification_the_trash_and_batches() -> None:
+    ours = _methods(tiltyard.DirectoryNamespace) - _methods(api.LanceNamespace)
+
+    trash = {"undrop_table", "list_trash", "table_status", "hold_table", "release_table"}
+    purge = {"purge_table", "purge_tables", "list_purgable_tables", "plan_purge", "apply_purge"}
+    batches = {"declare_tables", "register_tables", "drop_tables"}
+    flags = {"protect_table", "unprotect_table", "keep_receipts"}
+    others = {"open_table", "query_table_to", "as_properties", "acting_as"}
+    assert ours == trash | purge | batches | flags | others
+
+
+def test_all_other_operations_are_in_groups(tmp_path: Path) -> None:
+    catalog = tiltyard.connect(tmp_path)
+
+    assert "optimize_table" in _methods(type(catalog.maintenance))
+    assert "snapshot" in _methods(type(catalog.versions))
+    assert "begin" in _methods(type(catalog.writes))
+    assert "doctor" in _methods(type(catalog.health))
+
+
+def test_another_actor_has_the_same_catalog_and_groups_of_its_own(tmp_path: Path) -> None:
+    catalog = tiltyard.connect(tmp_path)
+    create(catalog, "people")
+
+    ada = catalog.acting_as("ada")
+
+    assert ada.context.catalog is catalog.context.catalog
+    assert ada.services.recovery is catalog.services.recovery
+    assert ada.health.services is ada.services
+    ada.drop_table(api.DropTableRequest(id=["people"]))
+    assert [dropped.dropped_by for dropped in catalog.list_trash()] == ["ada"]
+    assert ada.purge_table(["people"]).by == "ada"
 
 
 def test_lance_namespace_opens_it_by_its_full_name(tmp_path: Path) -> None:

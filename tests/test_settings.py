@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -202,3 +203,9 @@ def test_a_secret_is_known_as_one_and_not_shown(name: str) -> None:
     assert made.secrets == (SECRETS[name],)
     assert SECRETS[name] not in repr(made)
     assert SECRETS[name] not in str(made)
+
+
+def test_settings_can_be_replaced_one_by_one() -> None:
+    made = Settings.from_properties({"root": "/data", "default_ttl": "never"})
+
+    assert replace(replace(made, actor="ann"), actor=made.actor) == made

@@ -36,9 +36,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lance_namespace import errors as lance_errors
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class TiltyardError(lance_errors.LanceNamespaceError):
@@ -275,3 +278,10 @@ def translate(
     if otherwise is InternalError and re.search(_ABOUT_DATA, lowered):
         return TableSchemaValidationError(message)
     return otherwise(message)
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first value that pydantic refused, in one line: "port: Input should be at least 0"."""
+    problem = error.errors(include_url=False)[0]
+    field = ".".join(map(str, problem["loc"]))
+    return f"{field}: {problem['msg']}" if field else str(problem["msg"])

@@ -49,9 +49,10 @@ class Timer:
         try:
             yield
         finally:
-            self._note(time.perf_counter() - began)
+            self.record(time.perf_counter() - began)
 
-    def _note(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
+        """Count one that took so long."""
         with self._lock:
             self.count += 1
             self.seconds += seconds

@@ -27,6 +27,7 @@ RESERVATION = ".lance-reserved"
 DEREGISTERED = ".lance-deregistered"
 VERSIONS_DIRECTORY = "_versions"
 REFERENCES_DIRECTORY = "_refs"
+TRANSACTIONS_DIRECTORY = "_transactions"
 BRANCHES_DIRECTORY = "tree"
 
 # 255 bytes are the most a local disk holds in one name; the most that we add to an object id is a

@@ -51,8 +51,8 @@ def test_what_is_kept_opens_nothing(path: Path) -> None:
     kept = path.read_text()
     assert made.text not in kept
     assert made.text.rpartition("_")[2] not in kept
-    [each] = json.loads(kept)["keys"]
-    assert keyring.principal(each["hash"]) is None
+    [entry] = json.loads(kept)["keys"]
+    assert keyring.principal(entry["hash"]) is None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -114,4 +114,4 @@ def test_a_prefix_ends_at_a_whole_part() -> None:
     assert ann.sees(["prod", "eu", "users"])
     for outside in ([], ["prod"], ["prod", "europe"], ["eu", "prod"]):
         with pytest.raises(PermissionDeniedError, match=r"prod\.eu"):
-            ann.require_sight(outside)
+            ann.require_visible(outside)

@@ -16,7 +16,7 @@ from tests.behaviours.places import Bucket, Disk, Place
 from tests.behaviours.remote import Remote
 from tests.kit import rest
 from tests.kit.catalogs import open_over
-from tests.kit.rest import Street
+from tests.kit.rest import SharedServer
 from tests.kit.stores import FaultyStore
 from tiltyard import DirectoryNamespace
 
@@ -56,20 +56,20 @@ DIRECT_ONLY = {"test_writes.py"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In a bucket, and over REST, some of the default mode is enough for a first look."""
     here = Path(__file__).parent
-    items[:] = [each for each in items if each.path.parent != here or not _is_pointless(each)]
+    items[:] = [item for item in items if item.path.parent != here or not _is_pointless(item)]
     for item in items:
         if item.path.parent == here and not _is_first_look(item):
             item.add_marker(pytest.mark.slow)
 
 
 def _is_pointless(item: pytest.Item) -> bool:
-    return _chosen(item, "door") == "rest" and item.path.name in DIRECT_ONLY
+    return _chosen(item, "transport") == "rest" and item.path.name in DIRECT_ONLY
 
 
 def _is_first_look(item: pytest.Item) -> bool:
     is_default = _chosen(item, "mode") in (None, COMPATIBILITY)
     is_bucket = _chosen(item, "place") == "s3"
-    if _chosen(item, "door") == "rest":
+    if _chosen(item, "transport") == "rest":
         return is_default and not is_bucket and item.path.name in FIRST_OVER_REST
     return is_default or not is_bucket or item.path.name not in ALIKE_IN_A_BUCKET
 
@@ -94,27 +94,29 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(scope="session")
-def street() -> Iterator[Street]:
-    with rest.street() as made:
-        yield made
+def shared_server() -> Iterator[SharedServer]:
+    with rest.shared_server() as server:
+        yield server
 
 
 @pytest.fixture(params=["direct", "rest"])
-def door(request: pytest.FixtureRequest) -> str:
+def transport(request: pytest.FixtureRequest) -> str:
     """Whether a client opens the directory itself, or asks a server that does."""
     chosen: str = request.param
     return chosen
 
 
 @pytest.fixture
-def reopen(mode: Mode, place: Place, door: str, request: pytest.FixtureRequest) -> Iterator[Reopen]:
+def reopen(
+    mode: Mode, place: Place, transport: str, request: pytest.FixtureRequest
+) -> Iterator[Reopen]:
     """Opens another client on the same root."""
-    if door == "direct":
+    if transport == "direct":
         yield lambda: open_catalog(mode, place)
         return
-    street: Street = request.getfixturevalue("street")
-    with ExitStack() as houses:
-        yield lambda: Remote(houses.enter_context(street.serving(open_catalog(mode, place))))
+    server: SharedServer = request.getfixturevalue("shared_server")
+    with ExitStack() as stack:
+        yield lambda: Remote(stack.enter_context(server.serving(open_catalog(mode, place))))
 
 
 @pytest.fixture

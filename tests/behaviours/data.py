@@ -61,7 +61,7 @@ def ids(catalog: Catalog, **rest: Any) -> list[int]:
     return sorted(query(catalog, k=0, columns=["id"], **rest)["id"].to_pylist())
 
 
-def found(catalog: Catalog, **rest: Any) -> list[int]:
+def matching_ids(catalog: Catalog, **rest: Any) -> list[int]:
     """The ids that a search finds, best first."""
     return query(catalog, **rest)["id"].to_pylist()
 
@@ -84,7 +84,7 @@ def update(
 ) -> api.UpdateTableResponse:
     return catalog.update_table(
         api.UpdateTableRequest(
-            id=["points"], updates=[list(each) for each in updates], predicate=where, **rest
+            id=["points"], updates=[list(pair) for pair in updates], predicate=where, **rest
         )
     )
 
@@ -103,7 +103,7 @@ def index(catalog: Catalog, column: str, kind: str, **rest: Any) -> api.CreateTa
 
 def indexes(catalog: Catalog, **rest: Any) -> dict[str, models.IndexContent]:
     answer = catalog.list_table_indices(api.ListTableIndicesRequest(id=["points"], **rest))
-    return {each.index_name: each for each in answer.indexes}
+    return {index.index_name: index for index in answer.indexes}
 
 
 def tag(catalog: Catalog, name: str, version: int, **rest: Any) -> None:

@@ -45,13 +45,13 @@ class Disk:
 
     def files(self) -> Files:
         # Folders count too: an empty one that is left behind is a leftover.
-        found = {}
-        for each in sorted(Path(self.root).rglob("*")):
-            status = each.stat()
-            found[str(each.relative_to(self.root))] = (
-                (status.st_size, status.st_mtime_ns) if each.is_file() else ()
+        files = {}
+        for path in sorted(Path(self.root).rglob("*")):
+            status = path.stat()
+            files[str(path.relative_to(self.root))] = (
+                (status.st_size, status.st_mtime_ns) if path.is_file() else ()
             )
-        return found
+        return files
 
     def write(self, key: str, body: bytes) -> None:
         path = Path(self.root, key)
@@ -85,12 +85,12 @@ class Bucket:
         return self.root.removeprefix(f"s3://{self.server.bucket}/")
 
     def files(self) -> Files:
-        found = {}
+        files = {}
         for page in obstore.list(self.server.store(), prefix=self._prefix):
-            for each in page:
-                key = each["path"].removeprefix(f"{self._prefix}/")
-                found[key] = (each["size"], each["e_tag"], each["last_modified"])
-        return found
+            for entry in page:
+                key = entry["path"].removeprefix(f"{self._prefix}/")
+                files[key] = (entry["size"], entry["e_tag"], entry["last_modified"])
+        return files
 
     def write(self, key: str, body: bytes) -> None:
         obstore.put(self.server.store(), f"{self._prefix}/{key}", body)

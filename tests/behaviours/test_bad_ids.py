@@ -39,18 +39,18 @@ BAD: tuple[Id, ...] = (
 )
 
 
-def _tellable(ids: Iterable[Id], door: str) -> list[Id]:
+def _tellable(ids: Iterable[Id], transport: str) -> list[Id]:
     """Those that a URL can tell from others: in there "$" ends a part, and "." is nothing."""
-    if door == "direct":
+    if transport == "direct":
         return list(ids)
-    return [each for each in ids if each != ["."] and not any("$" in part for part in each or ())]
+    return [id for id in ids if id != ["."] and not any("$" in part for part in id or ())]
 
 
 @pytest.mark.parametrize("call", TABLE_CALLS)
 def test_no_operation_takes_a_bad_table_id(
-    catalog: api.LanceNamespace, place: Place, call: str, door: str
+    catalog: api.LanceNamespace, place: Place, call: str, transport: str
 ) -> None:
-    for bad in _tellable((*BAD, []), door):
+    for bad in _tellable((*BAD, []), transport):
         with refused(ErrorCode.INVALID_INPUT):
             TABLE_CALLS[call](catalog, bad)
         assert place.files() == {}, f"{call} of {bad} left something behind"
@@ -58,9 +58,9 @@ def test_no_operation_takes_a_bad_table_id(
 
 @pytest.mark.parametrize("call", NAMESPACE_CALLS)
 def test_no_operation_takes_a_bad_namespace_id(
-    catalog: api.LanceNamespace, place: Place, call: str, door: str
+    catalog: api.LanceNamespace, place: Place, call: str, transport: str
 ) -> None:
-    for bad in _tellable(BAD, door):
+    for bad in _tellable(BAD, transport):
         with refused(ErrorCode.INVALID_INPUT):
             NAMESPACE_CALLS[call](catalog, bad)
         assert place.files() == {}, f"{call} of {bad} left something behind"
@@ -68,13 +68,13 @@ def test_no_operation_takes_a_bad_namespace_id(
 
 @pytest.mark.parametrize("call", TABLE_CALLS)
 def test_a_bad_id_touches_nothing_that_is_there(
-    catalog: api.LanceNamespace, place: Place, call: str, door: str
+    catalog: api.LanceNamespace, place: Place, call: str, transport: str
 ) -> None:
     create(catalog, "people")
     before = place.files()
     bad_ids = (["people/"], ["./people"], ["people.lance/../people"], ["x$people"])
 
-    for bad in _tellable(bad_ids, door):
+    for bad in _tellable(bad_ids, transport):
         with refused(ErrorCode.INVALID_INPUT):
             TABLE_CALLS[call](catalog, bad)
 

@@ -153,7 +153,7 @@ def test_a_marker_of_the_proposals_form_is_a_dropped_table(
         place.write(f"{name}.deleted", json.dumps(body).encode())
 
     assert tables(catalog) == []
-    assert {each.id for each in catalog.list_purgable_tables()} == {("people",), ("plants",)}
+    assert {dropped.id for dropped in catalog.list_purgable_tables()} == {("people",), ("plants",)}
     catalog.undrop_table(["people"])
     catalog.purge_table(["plants"])
 

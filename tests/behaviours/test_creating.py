@@ -61,7 +61,7 @@ def test_a_schema_without_rows_makes_an_empty_table(
 
 
 def test_data_in_many_batches_is_all_there(catalog: api.LanceNamespace, place: Place) -> None:
-    batches = pa.Table.from_batches([each for _ in range(50) for each in PEOPLE.to_batches()])
+    batches = pa.Table.from_batches([batch for _ in range(50) for batch in PEOPLE.to_batches()])
 
     create(catalog, "people", data=batches)
 

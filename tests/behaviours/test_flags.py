@@ -32,7 +32,7 @@ def test_a_held_table_is_not_purged_until_it_is_released(
     drop(catalog, "people", ttl=0)
 
     assert catalog.hold_table(["people"]).held is True
-    assert [each.held for each in catalog.list_trash()] == [True]
+    assert [dropped.held for dropped in catalog.list_trash()] == [True]
     assert catalog.list_purgable_tables() == []
     assert catalog.purge_tables() == []
     with refused(ErrorCode.INVALID_TABLE_STATE) as caught:
@@ -42,7 +42,7 @@ def test_a_held_table_is_not_purged_until_it_is_released(
     assert (receipt.outcome.value, receipt.error) == ("skipped", "it is held")
 
     assert catalog.release_table(["people"]).held is False
-    assert [each.id for each in catalog.list_purgable_tables()] == [("people",)]
+    assert [dropped.id for dropped in catalog.list_purgable_tables()] == [("people",)]
     catalog.purge_tables()
     assert trash(catalog) == []
 
@@ -60,7 +60,7 @@ def test_a_held_table_can_be_brought_back_and_is_not_held_when_dropped_again(
     assert contents(catalog, place, "people") == PEOPLE
     drop(catalog, "people")
 
-    assert [each.held for each in catalog.list_trash()] == [False]
+    assert [dropped.held for dropped in catalog.list_trash()] == [False]
 
 
 @on_disk

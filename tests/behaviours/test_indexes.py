@@ -12,7 +12,7 @@ from lance_namespace.errors import ErrorCode
 
 from tests.behaviours import data
 from tests.behaviours.calls import create, refused
-from tests.behaviours.data import POINTS, found, ids, index, indexes
+from tests.behaviours.data import POINTS, ids, index, indexes, matching_ids
 from tests.behaviours.modes import V2
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk
@@ -27,13 +27,13 @@ _numbers = np.random.default_rng(7)
 MANY = pa.table(
     {
         "id": pa.array(range(ROWS)),
-        "text": pa.array([f"word{each % 7} and {each}" for each in range(ROWS)]),
-        "labels": pa.array([["a", "b"] if each % 2 else ["c"] for each in range(ROWS)]),
+        "text": pa.array([f"word{row % 7} and {row}" for row in range(ROWS)]),
+        "labels": pa.array([["a", "b"] if row % 2 else ["c"] for row in range(ROWS)]),
         "vector": pa.FixedSizeListArray.from_arrays(
             pa.array(_numbers.random(ROWS * 16, dtype=np.float32)), 16
         ),
         "place": pa.array(
-            [{"x": float(each), "y": float(each)} for each in range(ROWS)],
+            [{"x": float(row), "y": float(row)} for row in range(ROWS)],
             pa.struct([pa.field("x", pa.float64(), False), pa.field("y", pa.float64(), False)]),
         ),
     },
@@ -101,7 +101,7 @@ class TestTypes:
         (built,) = indexes(catalog).values()
         assert built.index_type == kind
         assert _stats(catalog, "vector_idx").distance_type == "cosine"
-        assert len(found(catalog, vector=[0.5] * 16, k=5)) == 5
+        assert len(matching_ids(catalog, vector=[0.5] * 16, k=5)) == 5
 
     @pytest.mark.parametrize("kind", SCALAR_TYPES)
     def test_scalars_and_texts(self, catalog: Catalog, kind: str) -> None:
@@ -121,7 +121,7 @@ class TestTypes:
         index(catalog, "vector", "IVF_PQ", num_sub_vectors=4, num_bits=8, name="a", **shape)
         index(catalog, "vector", "IVF_HNSW_SQ", m=10, ef_construction=50, name="b", **shape)
         index(catalog, "vector", "IVF_FLAT", target_partition_size=100, name="c")
-        details = {name: each.index_details or "" for name, each in indexes(catalog).items()}
+        details = {name: content.index_details or "" for name, content in indexes(catalog).items()}
         assert '"num_sub_vectors": 4' in details["a"]
         assert '"lance.ivf.max_iters": "5"' in details["a"]
         assert '"lance.ivf.sample_rate": "64"' in details["a"]
@@ -154,7 +154,7 @@ class TestTypes:
             index(points, "id", "BTREE", name=name)
         request = api.ListTableIndicesRequest(id=["points"], limit=2)
         first = points.list_table_indices(request)
-        assert [each.index_name for each in first.indexes] == ["a", "b"]
+        assert [index.index_name for index in first.indexes] == ["a", "b"]
         rest = indexes(points, page_token=first.page_token)
         assert list(rest) == ["c"]
 

@@ -75,22 +75,22 @@ def test_a_tag_and_a_collector_do_not_miss_each_other(
     points: Catalog, tag_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert(points)
-    from tiltyard.versions import managed
+    from tiltyard.versions import row_versions
 
-    referred = managed.referred
+    referenced = row_versions.referenced_versions
     looks: list[dict[int, str]] = []
 
     def looking(*given: Any) -> dict[int, str]:
         """The collector looks a second time; before or after that the tag is written."""
         if len(looks) == 1 and tag_first:
             tag(points, "late", 2)
-        found = referred(*given)
-        looks.append(found)
+        references = referenced(*given)
+        looks.append(references)
         if len(looks) == 2 and not tag_first:
             tag(points, "late", 2)
-        return found
+        return references
 
-    monkeypatch.setattr(managed, "referred", looking)
+    monkeypatch.setattr(row_versions, "referenced_versions", looking)
     assert _delete_versions(points, 2, 2) == 0
     monkeypatch.undo()
     assert data.count(points, version=2) == 4
@@ -102,8 +102,8 @@ def test_versions_of_several_tables_are_one_commit(points: Catalog) -> None:
     create(points, "more", data=POINTS)
     staged = [_staged(points, "points", 3), _staged(points, "more", 2)]
     answer = _commit(points, *staged)
-    made = [each.create_table_version for each in answer.results]
-    assert [each.version.version for each in made if each and each.version] == [3, 2]
+    made = [result.create_table_version for result in answer.results]
+    assert [version.version.version for version in made if version and version.version] == [3, 2]
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
         _commit(points, _staged(points, "points", 4), _staged(points, "more", 9))
     assert _version(points) == 3, "nothing of a batch is done if one of it can't be"

@@ -36,7 +36,7 @@ def later(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
 
 
 def _ids(tables: list[Receipt]) -> dict[tuple[str, ...], str]:
-    return {each.id: each.outcome.value for each in tables}
+    return {receipt.id: receipt.outcome.value for receipt in tables}
 
 
 # -- what may be purged
@@ -52,7 +52,7 @@ def test_what_has_run_out_and_is_not_held_can_be_purged(
     catalog.hold_table(["held"])
 
     assert catalog.list_purgable_tables() == []
-    assert [each.id for each in later.list_purgable_tables()] == [("gone",)]
+    assert [dropped.id for dropped in later.list_purgable_tables()] == [("gone",)]
 
 
 @on_disk
@@ -67,12 +67,12 @@ def test_a_cutoff_counts_instead_of_the_time_of_a_table(
     drop(later, "late", ttl=0)
     cutoff = datetime.now(UTC) + DAY
 
-    assert [each.id for each in catalog.list_purgable_tables(cutoff)] == [("early",)]
+    assert [dropped.id for dropped in catalog.list_purgable_tables(cutoff)] == [("early",)]
     assert catalog.list_purgable_tables(datetime.now(UTC) - DAY) == []
     naive = cutoff.astimezone().replace(tzinfo=None)
     assert catalog.list_purgable_tables(naive) == catalog.list_purgable_tables(cutoff)
     plan = catalog.plan_purge(deleted_before=cutoff)
-    assert [each.id for each in plan.tables] == [("early",)]
+    assert [dropped.id for dropped in plan.tables] == [("early",)]
 
 
 # -- purging
@@ -169,8 +169,8 @@ def test_a_plan_is_bound_to_the_drops_it_was_made_for(
         create(catalog, name)
         drop(catalog, name, ttl=0)
     plan = catalog.plan_purge()
-    assert {each.id for each in plan.tables} == {(name,) for name in names}
-    assert plan.bytes == sum(each.bytes or 0 for each in catalog.list_trash(with_bytes=True))
+    assert {dropped.id for dropped in plan.tables} == {(name,) for name in names}
+    assert plan.bytes == sum(dropped.bytes or 0 for dropped in catalog.list_trash(with_bytes=True))
 
     catalog.undrop_table(["undropped"])
     catalog.hold_table(["held"])
@@ -182,7 +182,7 @@ def test_a_plan_is_bound_to_the_drops_it_was_made_for(
     purged = {name for (name,), outcome in _ids(receipts).items() if outcome == "purged"}
     assert purged <= {"same", "anew"}, "an old generation of a name may lie apart from the new"
     assert "same" in purged
-    assert all(each.error for each in receipts if each.outcome.value == "skipped")
+    assert all(receipt.error for receipt in receipts if receipt.outcome.value == "skipped")
     assert tables(catalog) == ["anew", "undropped"]
     assert contents(catalog, place, "anew") == PLANTS
     assert contents(catalog, place, "undropped") == PEOPLE

@@ -12,7 +12,7 @@ from lance_namespace_urllib3_client import models
 
 from tests.behaviours import data
 from tests.behaviours.calls import create, refused
-from tests.behaviours.data import POINTS, count, found, ids, query
+from tests.behaviours.data import POINTS, count, ids, matching_ids, query
 from tests.behaviours.modes import V2
 from tests.behaviours.trash import on_disk
 
@@ -52,11 +52,11 @@ def test_older_versions_are_queried_and_counted(points: Catalog) -> None:
 
 def test_texts_are_searched(points: Catalog) -> None:
     data.index(points, "text", "FTS", with_position=True)
-    assert sorted(found(points, text="bird")) == [2, 3]
-    assert found(points, text="bird", filter="id > 2") == [3]
+    assert sorted(matching_ids(points, text="bird")) == [2, 3]
+    assert matching_ids(points, text="bird", filter="id > 2") == [3]
     assert query(points, text="fox", columns=["id"]).schema.names == ["id", "_score"]
     phrase = models.FtsQuery(phrase=models.PhraseQuery(terms="red bird"))
-    assert found(points, text=phrase) == [3]
+    assert matching_ids(points, text=phrase) == [3]
 
 
 @on_disk
@@ -78,19 +78,19 @@ class TestOptions:
 
     def test_a_filter_comes_first_unless_said_otherwise(self, points: Catalog) -> None:
         near = {"vector": [1, 0], "k": 2, "filter": "id > 2"}
-        assert found(points, **near) == [3, 4]
-        assert found(points, **near, prefilter=True) == [3, 4]
-        assert found(points, **near, prefilter=False) == []
+        assert matching_ids(points, **near) == [3, 4]
+        assert matching_ids(points, **near, prefilter=True) == [3, 4]
+        assert matching_ids(points, **near, prefilter=False) == []
 
     def test_an_offset_is_counted_in_the_answer(self, points: Catalog) -> None:
-        assert found(points, vector=[1, 0], k=2, offset=1) == [2, 3]
+        assert matching_ids(points, vector=[1, 0], k=2, offset=1) == [2, 3]
 
     def test_distances_have_bounds(self, points: Catalog) -> None:
-        assert found(points, vector=[1, 0], lower_bound=1, upper_bound=4) == [2]
+        assert matching_ids(points, vector=[1, 0], lower_bound=1, upper_bound=4) == [2]
 
     @pytest.mark.parametrize(("kind", "best"), [("l2", 1), ("dot", 4), ("cosine", 1)])
     def test_distances_are_measured_as_asked(self, points: Catalog, kind: str, best: int) -> None:
-        assert found(points, vector=[1, 0], k=1, distance_type=kind) == [best]
+        assert matching_ids(points, vector=[1, 0], k=1, distance_type=kind) == [best]
 
     def test_several_vectors_are_several_searches(self, points: Catalog) -> None:
         answer = query(points, vector=[[1, 0], [4, 0]], k=1, columns=["id"])
@@ -109,23 +109,23 @@ class TestOptions:
     def test_an_index_is_used_and_tuned(self, points: Catalog) -> None:
         data.index(points, "vector", "IVF_FLAT", num_partitions=1)
         tuned = {"nprobes": 1, "refine_factor": 2, "ef": 10}
-        assert found(points, vector=[4, 0], k=1, **tuned) == [4]
-        assert found(points, vector=[4, 0], k=1, minimum_nprobes=1, maximum_nprobes=1) == [4]
+        assert matching_ids(points, vector=[4, 0], k=1, **tuned) == [4]
+        assert matching_ids(points, vector=[4, 0], k=1, minimum_nprobes=1, maximum_nprobes=1) == [4]
         assert "ANN" in _plan(points, vector=[4, 0])
         assert "ANN" not in _plan(points, vector=[4, 0], bypass_vector_index=True)
 
     def test_fast_search_leaves_out_what_no_index_covers(self, points: Catalog) -> None:
         data.index(points, "vector", "IVF_FLAT", num_partitions=1)
         data.insert(points, POINTS.slice(3))
-        assert found(points, vector=[4, 0], k=2) == [4, 4]
-        assert found(points, vector=[4, 0], k=2, fast_search=True) == [4, 3]
+        assert matching_ids(points, vector=[4, 0], k=2) == [4, 4]
+        assert matching_ids(points, vector=[4, 0], k=2, fast_search=True) == [4, 3]
 
     def test_the_vector_column_is_found_or_named(self, catalog: Catalog) -> None:
         two = POINTS.append_column("other", POINTS["vector"]).rename_columns(
             ["id", "text", "one", "inner", "other"]
         )
         create(catalog, "points", data=two)
-        assert found(catalog, vector=[1, 0], k=1, vector_column="other") == [1]
+        assert matching_ids(catalog, vector=[1, 0], k=1, vector_column="other") == [1]
         with refused(ErrorCode.INVALID_INPUT) as caught:
             query(catalog, vector=[1, 0])
         assert "one, other" in caught.value.message
@@ -136,17 +136,17 @@ class TestOptions:
         def match(terms: str, **rest: Any) -> models.FtsQuery:
             return models.FtsQuery(match=models.MatchQuery(terms=terms, **rest))
 
-        assert sorted(found(points, text=match("red bird"))) == [1, 2, 3]
-        assert found(points, text=match("red bird", operator="And")) == [3]
-        assert found(points, text=match("bluw", fuzziness=1, column="text")) == [2]
+        assert sorted(matching_ids(points, text=match("red bird"))) == [1, 2, 3]
+        assert matching_ids(points, text=match("red bird", operator="And")) == [3]
+        assert matching_ids(points, text=match("bluw", fuzziness=1, column="text")) == [2]
         boolean = models.BooleanQuery(must=[match("red")], must_not=[match("fox")], should=[])
-        assert found(points, text=models.FtsQuery(boolean=boolean)) == [3]
+        assert matching_ids(points, text=models.FtsQuery(boolean=boolean)) == [3]
         boost = models.BoostQuery(positive=match("bird"), negative=match("red"))
-        assert found(points, text=models.FtsQuery(boost=boost)) == [2, 3]
+        assert matching_ids(points, text=models.FtsQuery(boost=boost)) == [2, 3]
         several = models.MultiMatchQuery(
-            match_queries=[models.MatchQuery(terms=each, column="text") for each in ("fox", "cat")]
+            match_queries=[models.MatchQuery(terms=term, column="text") for term in ("fox", "cat")]
         )
-        assert sorted(found(points, text=models.FtsQuery(multi_match=several))) == [1, 4]
+        assert sorted(matching_ids(points, text=models.FtsQuery(multi_match=several))) == [1, 4]
 
     @pytest.mark.parametrize(
         ("asked", "code"),

@@ -124,9 +124,9 @@ def test_with_a_manifest_every_table_of_a_name_lies_apart_and_can_be_brought_bac
         assert created.version == 1
         drop(catalog, "people")
 
-    generations = [each.generation for each in catalog.list_trash()]
+    generations = [dropped.generation for dropped in catalog.list_trash()]
     assert trash(catalog) == [("people",)] * 3
-    assert len({each.location for each in catalog.list_trash()}) == 3
+    assert len({dropped.location for dropped in catalog.list_trash()}) == 3
     assert catalog.table_status(["people"]).generation == generations[-1]
     for number, generation in zip(numbers, generations, strict=True):
         catalog.undrop_table(["people"], generation=generation)
@@ -151,7 +151,7 @@ def test_of_several_generations_one_is_purged_and_the_others_stay(
     catalog.hold_table(["prod", "people"], generation=second.generation)
     catalog.purge_table(["prod", "people"], generation=first.generation)
 
-    assert [each.generation for each in catalog.list_trash()] == [second.generation]
+    assert [dropped.generation for dropped in catalog.list_trash()] == [second.generation]
     catalog.undrop_table(["prod", "people"], as_id=["prod", "older"])
     assert contents(catalog, place, "prod", "older") == PEOPLE.slice(0, 2)
     assert contents(catalog, place, "prod", "people") == PEOPLE

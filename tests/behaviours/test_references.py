@@ -15,6 +15,9 @@ from tests.behaviours.calls import create, drop, refused
 from tests.behaviours.data import POINTS, branch, count, ids, insert, query, tag
 from tests.behaviours.modes import V2
 from tests.behaviours.trash import on_disk
+from tiltyard import names
+from tiltyard.catalog.boundary import Boundary
+from tiltyard.store import Retry
 
 Catalog = api.LanceNamespace
 
@@ -36,7 +39,7 @@ def _restore(catalog: Catalog, version: int, **rest: Any) -> None:
 
 def _tags(catalog: Catalog, **rest: Any) -> dict[str, int]:
     answer = catalog.list_table_tags(api.ListTableTagsRequest(id=["points"], **rest))
-    return {name: each.version for name, each in answer.tags.items()}
+    return {name: contents.version for name, contents in answer.tags.items()}
 
 
 def _move_tag(catalog: Catalog, name: str, version: int, **rest: Any) -> None:
@@ -152,7 +155,9 @@ def test_a_tag_on_a_version_that_goes_meanwhile_is_taken_back(
     def after_a_collector(table: Any, version: int, of: str | None = None) -> bool:
         """One that had looked at the tags just before ours was written."""
         monkeypatch.undo()
-        points.services.versions._files._boundary(table, of).advance(1, [], [1])  # type: ignore[attr-defined]
+        context = points.context  # type: ignore[attr-defined]
+        directory = f"{names.BOUNDARIES}/{table.location}"
+        Boundary(context.store, directory, context.clock, Retry()).advance(1, [], [1])
         return bool(shows(table, version, of))
 
     monkeypatch.setattr(points.services.versions, "shows", after_a_collector)  # type: ignore[attr-defined]

@@ -62,7 +62,7 @@ def test_every_wrong_request_changes_nothing(points: Catalog, place: Place) -> N
         assert caught.value.message, name
     assert place.files() == before
     listed = points.list_table_tags, points.list_table_branches
-    assert set(REFUSALS) == set(DATA_CALLS) - {each.__name__ for each in listed}
+    assert set(REFUSALS) == set(DATA_CALLS) - {call.__name__ for call in listed}
 
 
 def test_nothing_can_be_done_with_a_dropped_table(points: Catalog, place: Place) -> None:
@@ -131,11 +131,11 @@ def test_what_is_done_here_is_seen_by_pylance(points: Catalog, place: Place) -> 
                     id=["view"], kind="query", source_query="SELECT 1", output_schema="{}"
                 )
             ),
-            "nobody to refresh",
+            "nothing would refresh",
         ),
         (
             lambda c: c.refresh_materialized_view(api.RefreshMaterializedViewRequest(id=["view"])),
-            "nobody to refresh",
+            "nothing would refresh",
         ),
         (
             lambda c: c.alter_table_backfill_columns(

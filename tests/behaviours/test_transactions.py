@@ -85,7 +85,7 @@ def test_a_transaction_that_is_committed_stays_as_it_is(points: Catalog) -> None
 
 def _commit(catalog: Catalog, *operations: dict[str, Any]) -> api.BatchCommitTablesResponse:
     request = api.BatchCommitTablesRequest(
-        operations=[models.CommitTableOperation(**each) for each in operations]
+        operations=[models.CommitTableOperation(**wanted) for wanted in operations]
     )
     return catalog.batch_commit_tables(request)
 
@@ -98,7 +98,7 @@ def _declaring(*id: str) -> dict[str, Any]:
 def test_tables_are_declared_together_or_not_at_all(catalog: Catalog) -> None:
     make_namespace(catalog, "lake")
     answer = _commit(catalog, _declaring("lake", "a"), _declaring("lake", "b"))
-    assert all(each.declare_table and each.declare_table.location for each in answer.results)
+    assert all(result.declare_table and result.declare_table.location for result in answer.results)
     assert tables(catalog, "lake") == ["a", "b"]
     with refused(ErrorCode.TABLE_ALREADY_EXISTS):
         _commit(catalog, _declaring("lake", "c"), _declaring("lake", "a"))

@@ -94,12 +94,12 @@ def test_a_status_tells_what_became_of_a_table(catalog: DirectoryNamespace) -> N
 
     drop(catalog, "people", ttl="2d")
 
-    found = catalog.table_status(["people"])
-    assert found.state.value == "soft_deleted"
-    assert found.deleted_at is not None
-    assert before <= found.deleted_at <= datetime.now(UTC)
-    assert found.expires_at == found.deleted_at + timedelta(days=2)
-    assert found.generation == catalog.list_trash()[0].generation
+    told = catalog.table_status(["people"])
+    assert told.state.value == "soft_deleted"
+    assert told.deleted_at is not None
+    assert before <= told.deleted_at <= datetime.now(UTC)
+    assert told.expires_at == told.deleted_at + timedelta(days=2)
+    assert told.generation == catalog.list_trash()[0].generation
     catalog.undrop_table(["people"])
     assert status(catalog, "people") == "exists"
     drop(catalog, "people")
@@ -116,19 +116,19 @@ def test_the_trash_tells_everything_about_a_drop(mode: Mode, place: Place) -> No
 
     drop(catalog, "people", ttl=timedelta(hours=1), reason="no longer needed")
 
-    (found,) = catalog.list_trash(with_bytes=True)
-    assert found.id == ("people",)
-    assert found.location == location
-    assert found.state == "deleted"
-    assert found.dropped_by == "ada"
-    assert found.reason == "no longer needed"
-    assert found.expires_at == found.dropped_at + timedelta(hours=1)
-    assert found.version == 2
-    assert found.restorable is True
-    assert found.held is False
-    assert len(found.generation) == 16
-    assert found.bytes is not None
-    assert 0 <= found.bytes - size < 100, "no more than the file that hides it from other clients"
+    (dropped,) = catalog.list_trash(with_bytes=True)
+    assert dropped.id == ("people",)
+    assert dropped.location == location
+    assert dropped.state == "deleted"
+    assert dropped.dropped_by == "ada"
+    assert dropped.reason == "no longer needed"
+    assert dropped.expires_at == dropped.dropped_at + timedelta(hours=1)
+    assert dropped.version == 2
+    assert dropped.restorable is True
+    assert dropped.held is False
+    assert len(dropped.generation) == 16
+    assert dropped.bytes is not None
+    assert 0 <= dropped.bytes - size < 100, "no more than the file that hides it from other clients"
     assert catalog.list_trash()[0].bytes is None, "unless asked, sizes are not looked up"
 
 
@@ -155,7 +155,7 @@ def test_a_declared_table_goes_into_the_trash_and_comes_back_as_it_was(
     declare(catalog, "people")
 
     drop(catalog, "people")
-    assert [each.version for each in catalog.list_trash()] == [None]
+    assert [dropped.version for dropped in catalog.list_trash()] == [None]
     catalog.undrop_table(["people"])
 
     assert describe(catalog, "people", check_declared=True).is_only_declared
@@ -184,7 +184,7 @@ def test_many_tables_are_dropped_at_once(catalog: DirectoryNamespace) -> None:
 
     assert [answer.id for answer in answers] == [["a"], ["c"]]
     assert tables(catalog) == ["b"]
-    assert {(each.id, each.reason) for each in catalog.list_trash()} == {
+    assert {(dropped.id, dropped.reason) for dropped in catalog.list_trash()} == {
         (("a",), "old"),
         (("c",), "old"),
     }

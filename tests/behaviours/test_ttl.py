@@ -36,8 +36,8 @@ def _open(mode: Mode, place: Place, **properties: Any) -> DirectoryNamespace:
 def _times(catalog: DirectoryNamespace) -> dict[tuple[str, ...], timedelta | None]:
     """How long each table stays in the trash."""
     return {
-        each.id: each.expires_at - each.dropped_at if each.expires_at else None
-        for each in catalog.list_trash()
+        dropped.id: dropped.expires_at - dropped.dropped_at if dropped.expires_at else None
+        for dropped in catalog.list_trash()
     }
 
 

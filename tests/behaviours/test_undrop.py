@@ -100,7 +100,9 @@ def test_a_table_comes_back_under_another_name_and_no_byte_is_copied(
     create(catalog, "people", properties={"owner": "ada"})
     create(catalog, "plants", data=PLANTS)
     location = place.key(describe(catalog, "people").location or "")
-    files = {key: each for key, each in place.files().items() if key.startswith(f"{location}/data")}
+    files = {
+        key: state for key, state in place.files().items() if key.startswith(f"{location}/data")
+    }
     assert files
     drop(catalog, "people")
     drop(catalog, "plants")

@@ -25,7 +25,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
 from tiltyard.errors import VersionBehindBoundaryError
 from tiltyard.tables import fragments
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.lance_format import transaction_of
 
 MORE = PEOPLE.slice(0, 1)
 
@@ -65,7 +65,7 @@ def _open(catalog: DirectoryNamespace, version: int | None = None) -> lance.Lanc
 
 def _versions(catalog: DirectoryNamespace, **options: object) -> list[int]:
     request = api.ListTableVersionsRequest(id=["people"], **options)
-    return [each.version for each in catalog.list_table_versions(request).versions]
+    return [version.version for version in catalog.list_table_versions(request).versions]
 
 
 def _delete(catalog: DirectoryNamespace, *ranges: tuple[int, int], **options: bool) -> int | None:
@@ -122,7 +122,7 @@ def test_every_commit_of_lance_arrives_here(
     dataset.merge_insert("id").when_not_matched_insert_all().execute(MORE)
     assert seen == list(range(1, dataset.version + 1))
     assert _versions(tracked) == seen
-    assert not [each for each in tracked.context.store.walk("") if "manifest-" in each.key], (
+    assert not [entry for entry in tracked.context.store.walk("") if "manifest-" in entry.key], (
         "staged"
     )
 
@@ -151,7 +151,7 @@ def test_a_version_is_published_once(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     staged = _stage(tracked, 2, like=1)
     assert _publish(tracked, 2, staged) == 2
-    assert not [each for each in tracked.context.store.walk("") if each.key == staged]
+    assert not [entry for entry in tracked.context.store.walk("") if entry.key == staged]
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
         _publish(tracked, 2, _other(tracked, 2))
 
@@ -228,7 +228,7 @@ def test_a_batch_is_checked_before_the_first_is_published(tracked: DirectoryName
     answer = tracked.batch_create_table_versions(
         api.BatchCreateTableVersionsRequest(entries=[good])
     )
-    assert [each.version for each in answer.versions] == [2]
+    assert [version.version for version in answer.versions] == [2]
 
 
 def test_a_dropped_table_takes_no_version(tracked: DirectoryNamespace) -> None:
@@ -248,18 +248,18 @@ def test_versions_come_in_order_and_in_pages(tracked: DirectoryNamespace) -> Non
     assert _versions(tracked) == [1, 2, 3, 4, 5]
     assert _versions(tracked, descending=True) == [5, 4, 3, 2, 1]
     for descending in (False, True):
-        found: list[int] = []
+        numbers: list[int] = []
         token = None
         while True:
             request = api.ListTableVersionsRequest(
                 id=["people"], limit=2, page_token=token, descending=descending
             )
             answer = tracked.list_table_versions(request)
-            found += [each.version for each in answer.versions]
+            numbers += [version.version for version in answer.versions]
             token = answer.page_token
             if token is None:
                 break
-        assert found == _versions(tracked, descending=descending)
+        assert numbers == _versions(tracked, descending=descending)
     assert _versions(tracked, limit=1, descending=True) == [5]
     assert _versions(tracked, limit=0) == []
 
@@ -271,8 +271,8 @@ def test_a_version_tells_its_file(tracked: DirectoryNamespace, place: Place) -> 
         api.DescribeTableVersionRequest(id=["people"], version=1)
     ).version
     latest = tracked.describe_table_version(api.DescribeTableVersionRequest(id=["people"])).version
-    for each in (listed, latest):  # some servers show full seconds in a listing
-        each.timestamp_millis = described.timestamp_millis
+    for version in (listed, latest):  # some servers show full seconds in a listing
+        version.timestamp_millis = described.timestamp_millis
     assert listed == described == latest
     key = tiltyard.names.from_store_path(place.root, described.manifest_path)
     assert tracked.context.store.head(key).size == described.manifest_size
@@ -395,7 +395,7 @@ def test_what_a_stale_writer_left_is_hidden_and_scrubbed(tracked: DirectoryNames
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
         tracked.describe_table_version(api.DescribeTableVersionRequest(id=["people"], version=2))
     assert tracked.services.versions.scrub(("people",)) == [2]
-    assert [each.version for each in version_files.every(tracked.context.store, location)] == [1, 4]
+    assert [file.version for file in version_files.every(tracked.context.store, location)] == [1, 4]
 
 
 def test_branches_have_versions_of_their_own(tracked: DirectoryNamespace) -> None:

@@ -72,9 +72,9 @@ def begin(
     there = pickle.loads(pickle.dumps(pending))
     size = -(-rows.num_rows // tasks)
     written = [
-        each
+        fragment
         for start in range(0, rows.num_rows, size)
-        for each in fragments.write(there, rows.slice(start, size).to_reader())
+        for fragment in fragments.write(there, rows.slice(start, size).to_reader())
     ]
     return Write(catalog, pending, rows.schema, written)
 
@@ -232,7 +232,7 @@ def test_an_append_can_bring_columns_in_the_same_commit(
         {"id": 6, "name": "fay", "place": {"town": "ulm", "spot": [1.0, 2.0]}, "age": 7}
     ]
     assert table.to_table(columns=["age"])["age"].to_pylist() == [None, None, None, 7]
-    assert [each.name for each in table.describe_indices()] == ["name_idx"]
+    assert [index.name for index in table.describe_indices()] == ["name_idx"]
     begin(catalog, "people", mode="append", rows=wider).finish()
     assert dataset(catalog, place, "people").count_rows() == 5
 
@@ -692,7 +692,7 @@ def test_limits_of_files_hold(catalog: DirectoryNamespace, place: Place) -> None
     catalog.writes.finish(pending, written, PEOPLE.schema)
 
     table = dataset(catalog, place, "people")
-    assert [each.count_rows() for each in table.get_fragments()] == [2, 1]
+    assert [fragment.count_rows() for fragment in table.get_fragments()] == [2, 1]
     assert table.data_storage_version == "2.1"
     for wrong in ({"rows": 0}, {"bytes": -1}, {"storage_version": "7"}):
         with refused(ErrorCode.INVALID_INPUT):

@@ -36,7 +36,7 @@ def clocks_ahead(by: timedelta) -> Iterator[None]:
 
 def trash(catalog: DirectoryNamespace) -> list[tuple[str, ...]]:
     """The ids in the trash, oldest drop first."""
-    return [each.id for each in catalog.list_trash()]
+    return [dropped.id for dropped in catalog.list_trash()]
 
 
 def status(catalog: DirectoryNamespace, *table: str) -> str:

@@ -1,38 +1,92 @@
-"""A real browser before a real server. What the browser complains about fails the test."""
+"""A real browser and a real server. What the browser complains about fails the test."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Response,
+    sync_playwright,
+)
 
 import tiltyard
-from tests.browser.watched import Watched
 from tests.console import sample
-from tests.kit.process import free_port
+from tests.kit.rest import running
 from tiltyard.console import pages
 from tiltyard.rest.app import create_app
-from tiltyard.rest.server import configure
 from tiltyard.rest.settings import ServerSettings
 from tools.browser import AXE_SCRIPT, find_chromium
+
+# What the browser says of a response that is an error on purpose.
+_REFUSED = "Failed to load resource: the server responded with a status of 4"
+
+
+class BrowserPage:
+    """One page in a browser. Errors of scripts and of the content policy are kept."""
+
+    def __init__(self, page: Page, address: str, pictures: Path | None) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self._address = address
+        self._pictures = pictures
+        page.on("console", self._on_message)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def go(self, path: str = "") -> Response | None:
+        return self.page.goto(self._address + path)
+
+    def click(self, role: Any, name: str) -> None:
+        """Click the element with this accessible name; of several, the first."""
+        self.page.get_by_role(role, name=name, exact=True).first.click()
+
+    def fill(self, label: str, text: str) -> None:
+        self.page.locator("[popover]:popover-open, main").last.get_by_label(label).fill(text)
+
+    def sees(self, text: str) -> None:
+        """Wait until a text is there."""
+        self.page.get_by_text(text).first.wait_for()
+
+    def picture(self, name: str, *, full: bool = False) -> None:
+        if self._pictures is not None:
+            path = self._pictures / f"console-{name}.png"
+            self.page.screenshot(path=path, full_page=full)
+
+    def findings(self, axe: str, *rules: str) -> list[str]:
+        """What axe finds serious or critical on the page as it is now, by all rules or some."""
+        self.page.evaluate(axe)
+        options = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        report: Mapping[str, Any] = self.page.evaluate("options => axe.run(options)", options)
+        return [
+            f"{self.page.url}: {violation['id']}: {node['html']}"
+            for violation in report["violations"]
+            if violation["impact"] in ("serious", "critical")
+            for node in violation["nodes"]
+        ]
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith(_REFUSED):
+            self.complaints.append(message.text)
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Ends with the module: as long as it runs, nothing else here can use asyncio."""
-    found = find_chromium()
-    if found is None:
+    executable = find_chromium()
+    if executable is None:
         pytest.skip("LEFT OUT: no Chromium here: run `make setup` as root, or install it")
     with sync_playwright() as playwright:
         # A sandbox needs rights that a container rarely has; the pages are our own.
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -61,50 +115,40 @@ def catalog(stocked: Path, tmp_path: Path) -> tiltyard.DirectoryNamespace:
 
 @pytest.fixture
 def address(catalog: tiltyard.DirectoryNamespace) -> Iterator[str]:
-    with serving(catalog, ServerSettings(port=free_port())) as address:
+    with serving(catalog, ServerSettings()) as address:
         yield address
 
 
 @contextmanager
 def serving(catalog: tiltyard.DirectoryNamespace, settings: ServerSettings) -> Iterator[str]:
-    """The server on a real socket, in a thread."""
-    server = uvicorn.Server(configure(create_app(catalog, settings, pages=pages()), settings))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive(), "the server has ended"
-            thread.join(0.02)
-        yield f"http://{settings.host}:{settings.port}/console/"
-    finally:
-        server.should_exit = True
-        thread.join()
+    """A server with the console, and the address of its pages."""
+    with running(create_app(catalog, settings, pages=pages()), settings) as address:
+        yield f"{address}/console/"
 
 
 @pytest.fixture
-def visit(chromium: Browser, address: str) -> Iterator[Watched]:
+def page(chromium: Browser, address: str) -> Iterator[BrowserPage]:
     """A page of the console on a wide screen, in light colours."""
-    with watching(chromium, address) as watched:
-        yield watched
+    with open_page(chromium, address) as page:
+        yield page
 
 
 @contextmanager
-def watching(
+def open_page(
     chromium: Browser, address: str, *, width: int = 1280, height: int = 800, scheme: str = "light"
-) -> Iterator[Watched]:
+) -> Iterator[BrowserPage]:
     context: BrowserContext = chromium.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",
     )
-    page: Page = context.new_page()
-    watched = Watched(page, address, _pictures())
-    yield watched
+    page = BrowserPage(context.new_page(), address, _pictures())
+    yield page
     context.close()
-    assert watched.complaints == []
+    assert page.complaints == []
 
 
 def _pictures() -> Path | None:
     """Where pictures go, if somebody asks for some: `make pictures`."""
-    asked = os.environ.get("TILTYARD_PICTURES")
-    return Path(asked) if asked else None
+    directory = os.environ.get("TILTYARD_PICTURES")
+    return Path(directory) if directory else None

@@ -92,7 +92,7 @@ def test_a_fragment_that_can_not_be_read_stops_only_its_own_table(
     manifests = (tmp_path / "lake" / f"{broken}.lance" / "_versions").glob("*.manifest")
     min(manifests).write_bytes(b"rubbish")
     clock.pass_days(8)
-    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", "--yes", "-o", "json")
+    ended = tiltyard("cleanup", "--all", "--keep-versions", "3", "--apply", "--yes", "-o", "json")
     assert ended.status == 3
     found = {row["table"]: row for row in json.loads(ended.out)}
     assert [name for name, row in found.items() if row["error"]] == [broken]
@@ -145,7 +145,7 @@ def test_a_clean_up_only_tells_unless_it_is_to_be_done(
     clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
-    ended = tiltyard("cleanup", "people", "--keep", "4", "--older-than", "7d")
+    ended = tiltyard("cleanup", "people", "--keep-versions", "4", "--older-than", "7d")
     assert ended.status == 0, ended.err
     assert "Would remove 2 versions" in ended.err
     assert "4 among the newest 4" in ended.out or "3 among the newest 4" in ended.out
@@ -164,7 +164,7 @@ def test_it_is_done_once_the_name_is_typed(
     clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
-    asked = ("cleanup", "people", "--keep", "3", "--apply")
+    asked = ("cleanup", "people", "--keep-versions", "3", "--apply")
     assert tiltyard(*asked).status == 2
     assert tiltyard(*asked, typed="plants\n").status == 2
     assert versions(tiltyard, "people") == 6
@@ -178,10 +178,10 @@ def test_of_several_their_number_is_typed(
     clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
-    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", typed="2\n")
+    ended = tiltyard("cleanup", "--all", "--keep-versions", "3", "--apply", typed="2\n")
     assert ended.status == 0, ended.err
     assert (versions(tiltyard, "people"), versions(tiltyard, "plants")) == (3, 3)
-    again = tiltyard("cleanup", "--all", "--keep", "3", "--apply")
+    again = tiltyard("cleanup", "--all", "--keep-versions", "3", "--apply")
     assert (again.status, again.out) == (0, ""), "nothing to do, so nothing is asked"
 
 
@@ -189,17 +189,17 @@ def test_less_than_the_recovery_floor_has_to_be_allowed(
     clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
     clock.pass_days(8)
-    refused = tiltyard("cleanup", "people", "--keep", "1")
+    refused = tiltyard("cleanup", "people", "--keep-versions", "1")
     assert refused.status == 2
     assert "--allow-below-recovery-floor" in refused.err
-    allowed = tiltyard("cleanup", "people", "--keep", "1", "--allow-below-recovery-floor")
+    allowed = tiltyard("cleanup", "people", "--keep-versions", "1", "--allow-below-recovery-floor")
     assert "Would remove 5 versions" in allowed.err
 
 
 def test_so_has_a_lower_age(
     clock: ManualClock, tiltyard: Tiltyard, lake: DirectoryNamespace
 ) -> None:
-    young = ("cleanup", "people", "--keep", "3", "--min-age", "0s")
+    young = ("cleanup", "people", "--keep-versions", "3", "--min-age", "0s")
     refused = tiltyard(*young)
     assert refused.status == 2
     assert "--allow-young" in refused.err
@@ -212,7 +212,7 @@ def test_scripts_get_a_row_for_each_table(
     clock.pass_days(8)
     manifests = (tmp_path / "lake" / "plants.lance" / "_versions").glob("*.manifest")
     min(manifests).write_bytes(b"rubbish")
-    ended = tiltyard("cleanup", "--all", "--keep", "3", "--apply", "--yes", "-o", "json")
+    ended = tiltyard("cleanup", "--all", "--keep-versions", "3", "--apply", "--yes", "-o", "json")
     assert ended.status == 3
     people, plants = json.loads(ended.out)
     assert (people["table"], people["versions_removed"], people["error"]) == ("people", 3, None)
@@ -227,7 +227,7 @@ def test_versions_of_branches_go_only_if_they_are_meant(
     for number in range(5):
         branch.insert(rows(number))
     clock.pass_days(8)
-    asked = ("cleanup", "people", "--keep", "4")
+    asked = ("cleanup", "people", "--keep-versions", "4")
     spared = tiltyard(*asked)
     assert "old versions of branches: 2 on 'dev'" in spared.out
     assert "Would remove 2 versions" in spared.err

@@ -1,11 +1,10 @@
-"""The console over a small shop: a browser without a screen for each role, and its keys."""
+"""The console over a small shop, and users of each role."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
@@ -22,37 +21,38 @@ from tiltyard.console import pages
 from tiltyard.rest.app import create_app
 from tiltyard.rest.settings import ServerSettings
 
+ADDRESS = "http://127.0.0.1:2333"
 TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 @dataclass
-class Visitor:
-    """Somebody at a browser: goes to pages, and sends the forms that are on them."""
+class User:
+    """A user without a browser: opens pages, and sends the forms that are on them."""
 
     client: TestClient
 
     def get(self, path: str = "") -> Response:
         return self.client.get(f"/console/{path}")
 
-    def see(self, path: str = "") -> str:
-        """A page that is there."""
+    def page(self, path: str = "") -> str:
+        """The text of a page that exists."""
         answer = self.get(path)
         assert answer.status_code == 200, answer.text
         return answer.text
 
-    def send(self, path: str, seen: str = "login", **fields: str) -> Response:
-        """Send a form with the token of a page that was seen."""
+    def send(self, path: str, page: str = "login", **fields: str) -> Response:
+        """Send a form with the token of a page."""
         return self.client.post(
-            f"/console/{path}", data={"token": self.token(seen), **fields}, follow_redirects=True
+            f"/console/{path}", data={"token": self.token(page), **fields}, follow_redirects=True
         )
 
-    def token(self, seen: str = "login") -> str:
-        found = TOKEN.search(self.get(seen).text) or TOKEN.search(self.get("").text)
-        assert found, "no form is on the page"
-        return unescape(found[1])
+    def token(self, page: str = "login") -> str:
+        match = TOKEN.search(self.get(page).text) or TOKEN.search(self.get("").text)
+        assert match, "no form is on the page"
+        return unescape(match[1])
 
 
-Enter = Callable[..., Visitor]
+LogIn = Callable[..., User]
 
 
 @pytest.fixture(scope="session")
@@ -89,25 +89,23 @@ def guarded(catalog: tiltyard.DirectoryNamespace, keys: Path) -> Starlette:
 
 
 @pytest.fixture
-def visitor(app: Starlette) -> Iterator[Visitor]:
-    """Whoever is on the machine of a server without keys."""
-    with TestClient(app, base_url="http://127.0.0.1:2333") as client:
-        yield Visitor(client)
+def user(app: Starlette) -> Iterator[User]:
+    """The user of a server without keys."""
+    with TestClient(app, base_url=ADDRESS) as client:
+        yield User(client)
 
 
 @pytest.fixture
-def enter(guarded: Starlette, keys: Path) -> Iterator[Enter]:
-    """`enter(role)` comes in with a new key; `enter(None)` stays outside."""
-    with ExitStack() as stack:
-        # One lifespan for all of them: the first to leave would close the server.
-        stack.enter_context(TestClient(guarded, base_url="http://127.0.0.1:2333"))
+def log_in(guarded: Starlette, keys: Path) -> Iterator[LogIn]:
+    """`log_in(role)` logs in with a new key; `log_in(None)` does not log in."""
 
-        def enter(role: Role | None, prefix: tuple[str, ...] = ()) -> Visitor:
-            came = Visitor(TestClient(guarded, base_url="http://127.0.0.1:2333"))
-            if role is not None:
-                name = f"{role.value} {len(Keyring(str(keys)).listed())}"
-                made = Keyring(str(keys)).add(name, role, prefix)
-                assert came.send("login", key=made.text).status_code == 200
-            return came
+    def log_in(role: Role | None, prefix: tuple[str, ...] = ()) -> User:
+        user = User(TestClient(guarded, base_url=ADDRESS))
+        if role is not None:
+            name = f"{role.value} {len(Keyring(str(keys)).listed())}"
+            made = Keyring(str(keys)).add(name, role, prefix)
+            assert user.send("login", key=made.text).status_code == 200
+        return user
 
-        yield enter
+    with TestClient(guarded, base_url=ADDRESS):  # one lifespan for all of them
+        yield log_in

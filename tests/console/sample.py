@@ -43,7 +43,7 @@ def vectors(count: int, size: int = 96) -> pa.Table:
     numbers = pa.array([dice.gauss(0, 1) for _ in range(count * size)], pa.float32())
     return pa.table(
         {
-            "doc": [f"manual/page-{each}.md" for each in range(count)],
+            "doc": [f"manual/page-{page}.md" for page in range(count)],
             "embedding": pa.FixedSizeListArray.from_arrays(numbers, size),
         }
     )
@@ -52,8 +52,8 @@ def vectors(count: int, size: int = 96) -> pa.Table:
 def fill(root: Path) -> tiltyard.DirectoryNamespace:
     """Make the shop in an empty directory."""
     catalog = tiltyard.connect(root, dir_listing_enabled=False, actor="ada")
-    for each in (["shop"], ["shop", "eu"], ["search"], ["staging"]):
-        catalog.create_namespace(api.CreateNamespaceRequest(id=each))
+    for namespace in (["shop"], ["shop", "eu"], ["search"], ["staging"]):
+        catalog.create_namespace(api.CreateNamespaceRequest(id=namespace))
     create(catalog, "shop", "orders", data=orders(4000))
     for batch in range(1, 6):
         more = ipc(orders(400 * batch, 4000 * batch))

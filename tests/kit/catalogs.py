@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tests.kit.stores import FaultyStore
 from tiltyard import DirectoryNamespace, Settings
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.clock import Clock
@@ -23,6 +24,14 @@ def open_over(
     settings = Settings.from_properties(properties)
     store = wrap(open_store(settings))
     return DirectoryNamespace(CatalogContext.open(settings, store=store, clock=clock)), store
+
+
+def open_faulty(
+    catalog: DirectoryNamespace, *, bulk: int = 1_000
+) -> tuple[DirectoryNamespace, FaultyStore]:
+    """Another client of the same catalog, and the store through which its requests go."""
+    properties: dict[str, Any] = dict(catalog.as_properties())
+    return open_over(lambda store: FaultyStore(store, bulk), **properties)
 
 
 def to_change(

@@ -20,14 +20,14 @@ from tiltyard.rest.settings import ServerSettings
 @contextmanager
 def serving(namespace: DirectoryNamespace, settings: ServerSettings | None = None) -> Iterator[str]:
     """Serve a catalog and give the server's address."""
-    wanted = settings or ServerSettings()
-    with running(create_app(namespace, wanted), wanted) as address:
+    settings = settings or ServerSettings()
+    with running(create_app(namespace, settings), settings) as address:
         yield address
 
 
 @contextmanager
 def running(app: ASGIApp, settings: ServerSettings | None = None) -> Iterator[str]:
-    """Run an application that is made already."""
+    """Run an application and give its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(configure(app, settings or ServerSettings()))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -40,11 +40,11 @@ def running(app: ASGIApp, settings: ServerSettings | None = None) -> Iterator[st
         listener.close()
 
 
-class Street:
+class SharedServer:
     """Many catalogs on one server, each at a path of its own: a server takes a while to start."""
 
     def __init__(self) -> None:
-        self._houses: dict[str, ASGIApp] = {}
+        self._apps: dict[str, ASGIApp] = {}
         self._numbers = itertools.count(1)
         self.address = ""
 
@@ -53,12 +53,12 @@ class Street:
         """Serve one more catalog and give its address."""
         settings = ServerSettings()
         number, app = str(next(self._numbers)), create_app(namespace, settings)
-        self._houses[number] = app
+        self._apps[number] = app
         try:
             yield f"{self.address}/{number}"
         finally:
-            del self._houses[number]
-            app.state.runner.close()
+            del self._apps[number]
+            app.state.workers.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,13 +69,13 @@ class Street:
             return
         _, number, path = scope["path"].split("/", 2)
         raw = scope["raw_path"].split(b"/", 2)[2]
-        inside = {**scope, "path": f"/{path}", "raw_path": b"/" + raw}
-        await self._houses[number](inside, receive, send)
+        below = {**scope, "path": f"/{path}", "raw_path": b"/" + raw}
+        await self._apps[number](below, receive, send)
 
 
 @contextmanager
-def street() -> Iterator[Street]:
+def shared_server() -> Iterator[SharedServer]:
     """A server that catalogs can be added to."""
-    made = Street()
-    with running(made) as made.address:
-        yield made
+    server = SharedServer()
+    with running(server) as server.address:
+        yield server

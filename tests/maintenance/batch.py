@@ -21,9 +21,10 @@ import tiltyard
 from tests.behaviours.calls import PEOPLE, create
 from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
+from tests.maintenance.catalogs import home, location
 from tiltyard import DirectoryNamespace
 from tiltyard.maintenance.recovery import Recovered
-from tiltyard.versions.directory import NewVersion
+from tiltyard.versions.base import NewVersion
 
 TABLES = ("a", "b", "c")
 NEW = pa.table({"id": [9], "name": ["zoe"]})
@@ -59,7 +60,7 @@ class Lake:
         return [catalog.open_table([name]).count_rows() for name in TABLES]
 
     def uri(self, name: str) -> str:
-        return str(self.root / self.open().context.catalog.find((name,)).location)
+        return str(home(self.open(), name))
 
 
 Tries = Callable[[], Lake]
@@ -72,22 +73,21 @@ def lake(root: Path, *, manage: bool = False, **properties: Any) -> Lake:
         create(catalog, name)
     if manage:
         catalog.versions.manage()
-    wanted = [stage(root, catalog.context.catalog.find((name,)).location, name) for name in TABLES]
-    return Lake(root, properties, wanted)
+    return Lake(root, properties, [stage(root, location(catalog, name), name) for name in TABLES])
 
 
-def stage(root: Path, location: str, name: str) -> NewVersion:
+def stage(root: Path, directory: str, name: str) -> NewVersion:
     """The next version of a table, with one row more, ready to be published."""
-    original, copy = root / location, root.parent / f"copy of {location}"
+    original, copy = root / directory, root.parent / f"copy of {directory}"
     shutil.copytree(original, copy)
     version = lance.write_dataset(NEW, str(copy), mode="append").version
     file = f"{2**64 - 1 - version:020d}.manifest"
-    staged = f"{location}/_versions/{file}-{uuid4()}"
+    staged = f"{directory}/_versions/{file}-{uuid4()}"
     shutil.copy(copy / "_versions" / file, root / staged)
     for folder in ("data", "_transactions"):
-        for each in (copy / folder).iterdir():
-            if not (original / folder / each.name).exists():
-                shutil.copy(each, original / folder)
+        for made in (copy / folder).iterdir():
+            if not (original / folder / made.name).exists():
+                shutil.copy(made, original / folder)
     shutil.rmtree(copy)
     return NewVersion((name,), version, staged)
 
@@ -106,10 +106,10 @@ def cut_off(tried: Lake, landed: int) -> None:
 def recovered(tried: Lake) -> list[Recovered]:
     """One pass, by a process that comes after the crash; a second one must find nothing."""
     report = tried.open().health.recover(older_than=0)
-    assert all(each.outcome.is_final for each in report), report
+    assert all(operation.outcome.is_final for operation in report), report
     again = tried.open()
     assert again.health.recover(older_than=0) == []
-    assert again.services.recovery.sidecars.keys() == []
+    assert again.services.recovery.sidecars.operations() == []
     return report
 
 
@@ -118,6 +118,6 @@ def is_usable(tried: Lake) -> None:
     before = tried.rows()
     catalog = tried.open()
     for name in TABLES:
-        with catalog.services.access.change(catalog.context.catalog.find((name,))) as dataset:
+        with catalog.services.access.change(catalog.services.access.find([name])) as dataset:
             dataset.insert(NEW)
-    assert tried.rows() == [each + 1 for each in before]
+    assert tried.rows() == [count + 1 for count in before]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tiltyard
+from tests.behaviours.calls import create, make_namespace
 from tests.maintenance.batch import Lake, Tries, lake
-from tests.maintenance.catalogs import KINDS, Kind, ManualClock
+from tests.maintenance.catalogs import KINDS, LAKE, Kind, ManualClock
 from tiltyard import DirectoryNamespace
 from tiltyard.clock import SYSTEM_CLOCK, Clock
 
@@ -34,7 +35,7 @@ def reopen(kind: Kind, tmp_path: Path, clock: ManualClock) -> Callable[[], Direc
     """Open the catalog of the test, as another process would."""
 
     def opened() -> DirectoryNamespace:
-        return tiltyard.connect(tmp_path / "lake", **kind.properties)
+        return tiltyard.connect(tmp_path / LAKE, **kind.properties)
 
     if kind.managed:
         opened().versions.manage()
@@ -46,22 +47,39 @@ def catalog(reopen: Callable[[], DirectoryNamespace]) -> DirectoryNamespace:
     return reopen()
 
 
+@pytest.fixture
+def by_rows(tmp_path: Path) -> DirectoryNamespace:
+    """A catalog whose tables are rows, with one in a namespace."""
+    opened = tiltyard.connect(tmp_path / LAKE, dir_listing_enabled=False)
+    make_namespace(opened, "shop")
+    create(opened, "shop", "users")
+    return opened
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> DirectoryNamespace:
+    """A catalog of rows and directories, with a table at the root."""
+    opened = tiltyard.connect(tmp_path / LAKE)
+    create(opened, "people")
+    return opened
+
+
 # -- batches
 
-KEEPING: dict[str, dict[str, Any]] = {
+MODES: dict[str, dict[str, Any]] = {
     "directory": {"manifest_enabled": False},
     "manifest": {"dir_listing_enabled": False},
 }
 
 
-@pytest.fixture(scope="module", params=KEEPING.values(), ids=KEEPING)
+@pytest.fixture(scope="module", params=MODES.values(), ids=MODES)
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return lake(tmp_path_factory.mktemp("template") / "lake", **request.param)
+    return lake(tmp_path_factory.mktemp("template") / LAKE, **request.param)
 
 
 @pytest.fixture
 def fresh(template: Lake, tmp_path: Path) -> Lake:
-    return template.copy(tmp_path / "lake")
+    return template.copy(tmp_path / LAKE)
 
 
 @pytest.fixture

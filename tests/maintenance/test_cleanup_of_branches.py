@@ -12,7 +12,8 @@ import pytest
 from tests.behaviours.calls import create
 from tests.kit.catalogs import to_change
 from tests.kit.stores import Crash
-from tests.maintenance.catalogs import DIRECTORY, ManualClock, files, ids, rows
+from tests.maintenance.catalogs import DIRECTORY, LAKE, ManualClock, files, home, ids, rows
+from tests.maintenance.test_cleanup import clean_up
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import InvalidTableStateError
 from tiltyard.maintenance.policy import CleanupPolicy
@@ -29,11 +30,11 @@ def on(catalog: DirectoryNamespace, branch: str, version: int | None = None) -> 
 
 def versions(catalog: DirectoryNamespace, branch: str) -> list[int]:
     request = api.ListTableVersionsRequest(id=["people"], branch=branch)
-    return [each.version for each in catalog.list_table_versions(request).versions]
+    return [version.version for version in catalog.list_table_versions(request).versions]
 
 
-def inside(catalog: DirectoryNamespace, root: Path) -> set[str]:
-    return files(root / "lake" / catalog.context.catalog.find(("people",)).location)
+def inside(catalog: DirectoryNamespace) -> set[str]:
+    return files(home(catalog, "people"))
 
 
 @pytest.fixture
@@ -57,34 +58,34 @@ def test_versions_of_branches_go_with_their_files(
     branched: DirectoryNamespace, tmp_path: Path
 ) -> None:
     before, main = ids(on(branched, "feat/dev")), ids(branched.open_table(["people"]))
-    every, held = versions(branched, "feat/dev"), inside(branched, tmp_path)
-    planned = branched.maintenance.cleanup_table(["people"], MEANT, dry_run=True)
-    assert inside(branched, tmp_path) == held
-    row = branched.maintenance.cleanup_table(["people"], MEANT)
+    every, held = versions(branched, "feat/dev"), inside(branched)
+    planned = clean_up(branched, MEANT, dry_run=True)
+    assert inside(branched) == held
+    row = clean_up(branched, MEANT)
     assert row == planned
     assert (row.versions_removed, row.skipped, row.error) == (len(every) - 3, None, None)
     assert "on 'feat/dev': latest" in row.kept
     assert versions(branched, "feat/dev") == every[-3:]
-    gone = held - inside(branched, tmp_path)
-    assert {each.startswith("tree/feat/dev/") for each in gone} == {True}
-    assert row.files_removed == sum("_versions" not in each for each in gone) > 0
+    gone = held - inside(branched)
+    assert all(file.startswith("tree/feat/dev/") for file in gone)
+    assert row.files_removed == sum("_versions" not in file for file in gone) > 0
     assert ids(on(branched, "feat/dev")) == before
     for version in every[-3:]:
-        found = on(branched, "feat/dev", version)
-        assert found.count_rows("id = 10") == ids(found)[10] == 1
+        dataset = on(branched, "feat/dev", version)
+        assert dataset.count_rows("id = 10") == ids(dataset)[10] == 1
     assert ids(branched.open_table(["people"])) == main
-    assert branched.maintenance.cleanup_table(["people"], MEANT).is_nothing
+    assert clean_up(branched, MEANT).is_nothing
 
 
 def test_they_are_spared_and_told_of_otherwise(
     branched: DirectoryNamespace, tmp_path: Path
 ) -> None:
-    held, every = inside(branched, tmp_path), versions(branched, "feat/dev")
-    row = branched.maintenance.cleanup_table(["people"], SPARING)
+    held, every = inside(branched), versions(branched, "feat/dev")
+    row = clean_up(branched, SPARING)
     assert row.is_nothing
     assert row.skipped == f"old versions of branches: {len(every) - 3} on 'feat/dev'"
     assert row.versions_kept == 2 + len(every)
-    assert inside(branched, tmp_path) == held
+    assert inside(branched) == held
 
 
 def test_tags_and_branches_keep_what_they_refer_to(branched: DirectoryNamespace) -> None:
@@ -92,8 +93,8 @@ def test_tags_and_branches_keep_what_they_refer_to(branched: DirectoryNamespace)
     dataset.tags.create("gold", ("feat/dev", every[2]))
     grown = dataset.create_branch("leaf", ("feat/dev", every[3]))
     grown.insert(rows(900))
-    tagged, base = (ids(on(branched, "feat/dev", each)) for each in every[2:4])
-    row = branched.maintenance.cleanup_table(["people"], MEANT)
+    tagged, base = (ids(on(branched, "feat/dev", version)) for version in every[2:4])
+    row = clean_up(branched, MEANT)
     assert "tag 'gold'" in row.kept
     assert versions(branched, "feat/dev") == [every[2], every[3], *every[-3:]]
     assert ids(to_change(branched, "people").checkout_version("gold")) == tagged
@@ -107,20 +108,19 @@ def test_without_the_beginning_of_a_branch_no_file_goes(
 ) -> None:
     every = branched.services.versions.visible(("people",), "feat/dev")
     on(branched, "feat/dev").create_branch("leaf", ("feat/dev", every[3].version))
-    (tmp_path / "lake" / every[3].key).unlink()
-    held = inside(branched, tmp_path)
+    (tmp_path / LAKE / every[3].key).unlink()
+    held = inside(branched)
     monkeypatch.setattr("tiltyard.store.retry.Retry.pause", lambda *_: None)
     with pytest.raises(InvalidTableStateError, match="a branch began there"):
-        branched.maintenance.cleanup_table(["people"], MEANT)
-    assert inside(branched, tmp_path) == held
+        clean_up(branched, MEANT)
+    assert inside(branched) == held
 
 
 @one_kind
 def test_who_builds_on_what_is_gone_is_refused(branched: DirectoryNamespace) -> None:
-    table = branched.context.catalog.find(("people",))
-    late = branched.services.clients.of(table).open().checkout_version(("feat/dev", 3))
+    late = on(branched, "feat/dev", 3)
     written = lance.fragment.write_fragments(rows(5000), late.uri)
-    branched.maintenance.cleanup_table(["people"], MEANT)
+    clean_up(branched, MEANT)
     transaction = lance.Transaction(3, lance.LanceOperation.Append(written))
     with pytest.raises(OSError, match=r"(?i)conflict|boundary|not found"):
         lance.LanceDataset.commit(late, transaction, max_retries=0)
@@ -133,16 +133,16 @@ def test_a_removal_that_was_cut_off_is_finished_first(
     """It can't be read any more, which would stop the clean-up. Branches that the catalog does
     not know somebody has made on purpose, and they stay."""
     to_change(branched, "people").create_branch("stray")
-    table, dataset = branched.context.catalog.find(("people",)), to_change(branched, "people")
+    table, dataset = branched.services.access.find(["people"]), to_change(branched, "people")
 
     def half() -> None:
-        for each in branched.services.versions.visible(table.id, "feat/dev"):
-            (tmp_path / "lake" / each.key).unlink()
+        for file in branched.services.versions.visible(table.id, "feat/dev"):
+            (tmp_path / LAKE / file.key).unlink()
         raise Crash("in the middle")
 
     with pytest.raises(Crash):
         branched.services.branches.delete(table, "feat/dev", dataset, half)
-    row = branched.maintenance.cleanup_table(["people"], SPARING)
+    row = clean_up(branched, SPARING)
     assert row.error is None
     assert list(to_change(branched, "people").branches.list()) == ["stray"]
-    assert list(branched.services.branches.known(table) or ()) == []
+    assert list(branched.services.branches.states(table) or ()) == []

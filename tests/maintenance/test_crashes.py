@@ -12,8 +12,7 @@ from unittest import mock
 
 import pytest
 
-from tests.behaviours.calls import create
-from tests.kit.catalogs import AnyStore, open_over, to_change
+from tests.kit.catalogs import AnyStore, open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import (
     DIRECTORY,
@@ -22,8 +21,9 @@ from tests.maintenance.catalogs import (
     Kind,
     ManualClock,
     files,
+    home,
     ids,
-    rows,
+    rewritten,
     to_version,
 )
 from tiltyard import DirectoryNamespace
@@ -39,7 +39,7 @@ POLICY = CleanupPolicy(keep_versions=3)
 # One of both is enough for a first look.
 _FAULTS = [Fault.CRASH_BEFORE, pytest.param(Fault.CRASH_AFTER, marks=pytest.mark.slow)]
 
-before_and_after = pytest.mark.parametrize("fault", _FAULTS, ids=lambda each: each.name)
+before_and_after = pytest.mark.parametrize("fault", _FAULTS, ids=lambda fault: fault.name)
 
 Work = Callable[[DirectoryNamespace], object]
 
@@ -61,13 +61,7 @@ class Bench:
         catalog = self.open()
         if kind.managed:
             catalog.versions.manage()
-        create(catalog, "people", data=rows(*range(20)))
-        dataset = to_change(catalog, "people")
-        dataset.create_scalar_index("id", "BTREE")
-        dataset.tags.create("gold", 1)
-        for number in range(4):
-            dataset.delete(f"id = {number}")
-            dataset.insert(rows(100 + number))
+        rewritten(catalog, "people", tag="gold")
         shutil.move(self._root, folder / "template")
         clock.pass_days(1)
 
@@ -101,13 +95,13 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
 
 def _state(catalog: DirectoryNamespace) -> dict[int, Counter[int]]:
     """The rows of every version."""
-    every = catalog.services.versions.every(("people",))
-    return {each.version: ids(to_version(catalog, "people", each.version)) for each in every}
+    numbers = [file.version for file in catalog.services.versions.every(("people",))]
+    return {number: ids(to_version(catalog, "people", number)) for number in numbers}
 
 
-def _data(catalog: DirectoryNamespace, root: Path) -> set[str]:
-    location = catalog.context.catalog.find(("people",)).location
-    return {each for each in files(root / location) if not each.startswith("_versions/latest")}
+def _data(catalog: DirectoryNamespace) -> set[str]:
+    every = files(home(catalog, "people"))
+    return {file for file in every if not file.startswith("_versions/latest")}
 
 
 @before_and_after
@@ -116,17 +110,17 @@ def test_a_clean_up_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fau
     catalog, store = bench.mortal()
     clean_up(catalog)
     requests = len(store.requests)
-    expected, left = _state(catalog), _data(catalog, bench.root)
+    expected, left = _state(catalog), _data(catalog)
     for at in range(requests):
         bench.again()
         _die(bench, clean_up, fault, at)
         after = bench.open()
         clean_up(after)
         assert _state(after) == expected, f"dead at {at}"
-        assert _data(after, bench.root) == left, f"dead at {at}"
+        assert _data(after) == left, f"dead at {at}"
         row = after.maintenance.cleanup_table(["people"], POLICY)
         assert row.is_nothing
-        assert [each for each in files(bench.root) if "/going/" in each] == []
+        assert [file for file in files(bench.root) if "/going/" in file] == []
 
 
 @before_and_after
@@ -142,10 +136,10 @@ def test_an_optimize_that_dies_anywhere_is_finished_by_the_next(bench: Bench, fa
         after = bench.open()
         assert ids(after.open_table(["people"])) == before, f"dead at {at}"
         after.maintenance.optimize_table(["people"])
-        found = after.open_table(["people"])
-        assert ids(found) == before, f"dead at {at}"
-        assert len(found.get_fragments()) == 1, f"dead at {at}"
-        assert found.count_rows("id = 103") == 1
+        dataset = after.open_table(["people"])
+        assert ids(dataset) == before, f"dead at {at}"
+        assert len(dataset.get_fragments()) == 1, f"dead at {at}"
+        assert dataset.count_rows("id = 103") == 1
         assert not after.maintenance.optimize_table(["people"]).committed
 
 

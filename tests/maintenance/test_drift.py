@@ -18,7 +18,7 @@ from tiltyard.errors import (
     InvalidTableStateError,
     UnsupportedOperationError,
 )
-from tiltyard.maintenance.drift import Mending
+from tiltyard.versions.drift import Mending
 
 MORE = PEOPLE.slice(0, 1)
 

@@ -14,12 +14,12 @@ from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
-from tiltyard.maintenance.drift import Mending
-from tiltyard.maintenance.orphan import Kind
-from tiltyard.maintenance.recovery import Resolution
-from tiltyard.maintenance.sidecars import Kind as Operation
-from tiltyard.versions.directory import NewVersion
-from tiltyard.versions.staged import transaction_of
+from tiltyard.maintenance.orphan_candidates import OrphanKind
+from tiltyard.maintenance.recovery_log import Resolution
+from tiltyard.maintenance.sidecars import OperationKind
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.drift import Mending
+from tiltyard.versions.lance_format import transaction_of
 
 pytestmark = pytest.mark.servers
 
@@ -66,17 +66,17 @@ def test_a_batch_that_was_cut_off_goes_forward(place: Bucket, landed: int) -> No
     for name in "ab":
         create(catalog, name)
     wanted = [_stage(catalog, name) for name in "ab"]
-    store = FaultyStore(catalog.context.store)
-    catalog.services.recovery.sidecars._store = store
-    catalog.services.versions._files._store = store
+    owner, store = open_over(
+        FaultyStore, root=place.root, manifest_enabled=False, **_storage(place)
+    )
     if landed < 2:
         store.plan(Fault.CRASH_BEFORE, verb="put_new", key="*/_versions/*", after=landed)
     else:
         store.plan(Fault.CRASH_BEFORE, verb="delete", key="__recovery/*")
     with pytest.raises(Crash):
-        catalog.services.batches.create_all(wanted)
+        owner.services.batches.create_all(wanted)
     (only,) = connect(place, manifest_enabled=False).health.recover(older_than=0)
-    assert (only.kind, only.outcome) == (Operation.BATCH.value, Resolution.FORWARD)
+    assert (only.kind, only.outcome) == (OperationKind.BATCH.value, Resolution.FORWARD)
     visitor = connect(place, manifest_enabled=False)
     assert [visitor.open_table([name]).count_rows() for name in "ab"] == [4, 4]
     assert visitor.health.recover(older_than=0) == []
@@ -110,7 +110,7 @@ def test_orphans_are_found_and_removed(place: Bucket) -> None:
     drop(catalog, "dropped")
     catalog.context.store.put("people.lance/data/stray.lance", b"x")
     (only,) = catalog.health.find_orphans(older_than=0)
-    assert (only.path, only.kind) == ("people.lance/data/stray.lance", Kind.FILE)
+    assert (only.path, only.kind) == ("people.lance/data/stray.lance", OrphanKind.FILE)
     catalog.health.remove_orphans([only], older_than=0, even_if_young=True)
     assert list(catalog.health.find_orphans(older_than=0)) == []
     assert catalog.open_table(["people"]).to_table() == PEOPLE

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -11,20 +9,14 @@ import pytest
 import tiltyard
 from tests.behaviours.calls import create, declare, drop
 from tests.kit.catalogs import to_change
-from tests.maintenance.catalogs import rows, scattered
+from tests.maintenance.catalogs import LAKE, age, home, rows, scattered
 from tiltyard import DirectoryNamespace
-from tiltyard.maintenance.inventory import State
+from tiltyard.maintenance.inventory import InventoryState
 from tiltyard.maintenance.policy import CleanupPolicy
-
-LONG_AGO = time.time() - 30 * 86400
-
-
-def _home(catalog: DirectoryNamespace, name: str) -> Path:
-    return Path(catalog.context.settings.root) / catalog.context.catalog.find((name,)).location
 
 
 def _size(folder: Path) -> int:
-    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_every_byte_of_a_table_is_counted_once(catalog: DirectoryNamespace) -> None:
@@ -32,23 +24,28 @@ def test_every_byte_of_a_table_is_counted_once(catalog: DirectoryNamespace) -> N
     to_change(catalog, "t").delete("id = 1")
     to_change(catalog, "t").create_scalar_index("id", "BTREE")
     to_change(catalog, "t").insert(rows(100))
-    home = _home(catalog, "t")
-    (home / "data" / "stray.lance").write_bytes(b"bytes")
-    os.utime(home / "data" / "stray.lance", (LONG_AGO, LONG_AGO))
-    (home / "data" / "young.lance").write_bytes(b"more bytes")
+    directory = home(catalog, "t")
+    (directory / "data" / "stray.lance").write_bytes(b"bytes")
+    age(directory / "data" / "stray.lance")
+    (directory / "data" / "young.lance").write_bytes(b"more bytes")
 
-    found = catalog.maintenance.inventory_table(["t"])
+    row = catalog.maintenance.inventory_table(["t"])
 
-    assert (found.state, found.rows, found.deleted_rows, found.fragments) == (State.LIVE, 40, 1, 5)
-    assert (found.orphan_bytes, found.orphans) == (5, 1)
-    assert found.other_bytes >= 10
-    assert found.bytes == _size(home)
-    assert found.bytes == (
-        found.live_bytes + found.old_version_bytes + found.orphan_bytes + found.other_bytes
+    assert (row.state, row.rows, row.deleted_rows, row.fragments) == (
+        InventoryState.LIVE,
+        40,
+        1,
+        5,
     )
-    assert found.index_coverage == pytest.approx(39 / 40)
-    assert found.small_file_score == pytest.approx(4 / 5)
-    assert found.version == catalog.open_table(["t"]).version
+    assert (row.orphan_bytes, row.orphans) == (5, 1)
+    assert row.other_bytes >= 10
+    assert row.bytes == _size(directory)
+    assert row.bytes == (
+        row.live_bytes + row.old_version_bytes + row.orphan_bytes + row.other_bytes
+    )
+    assert row.index_coverage == pytest.approx(39 / 40)
+    assert row.small_file_score == pytest.approx(4 / 5)
+    assert row.version == catalog.open_table(["t"]).version
 
 
 def test_what_only_old_versions_need_is_gone_after_a_clean_up(catalog: DirectoryNamespace) -> None:
@@ -69,7 +66,7 @@ def test_what_only_old_versions_need_is_gone_after_a_clean_up(catalog: Directory
 
 @pytest.fixture
 def directory(tmp_path: Path) -> DirectoryNamespace:
-    return tiltyard.connect(tmp_path / "lake")
+    return tiltyard.connect(tmp_path / LAKE)
 
 
 def test_a_declared_table_a_dropped_one_and_one_that_is_broken(
@@ -79,27 +76,29 @@ def test_a_declared_table_a_dropped_one_and_one_that_is_broken(
     create(directory, "dropped")
     create(directory, "broken")
     drop(directory, "dropped")
-    for each in (_home(directory, "broken") / "_versions").glob("*.manifest"):
-        each.write_bytes(b"?")
+    for file in (home(directory, "broken") / "_versions").glob("*.manifest"):
+        file.write_bytes(b"?")
 
     broken, declared = directory.maintenance.inventory_all_tables()
-    (dropped,) = [directory.maintenance.inventory_dropped(each) for each in directory.list_trash()]
+    (dropped,) = [
+        directory.maintenance.inventory_dropped(dropped) for dropped in directory.list_trash()
+    ]
 
-    assert (declared.state, declared.rows, declared.error) == (State.DECLARED, 0, None)
-    assert (broken.table, broken.state) == ("broken", State.UNKNOWN)
+    assert (declared.state, declared.rows, declared.error) == (InventoryState.DECLARED, 0, None)
+    assert (broken.table, broken.state) == ("broken", InventoryState.UNKNOWN)
     assert broken.error is not None
-    assert dropped.state is State.TRASH
+    assert dropped.state is InventoryState.TRASH
     assert 0 < dropped.trash_bytes == dropped.bytes
 
 
 def test_versions_are_rows_of_their_own(directory: DirectoryNamespace) -> None:
     scattered(directory, "t", fragments=3)
 
-    found = directory.maintenance.inventory_versions(["t"])
+    versions = directory.maintenance.inventory_versions(["t"])
 
-    assert [(each.version, each.rows, each.files) for each in found] == [
+    assert [(version.version, version.rows, version.files) for version in versions] == [
         (1, 10, 1),
         (2, 20, 2),
         (3, 30, 3),
     ]
-    assert all(each.error is None and each.bytes for each in found)
+    assert all(version.error is None and version.bytes for version in versions)

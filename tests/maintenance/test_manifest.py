@@ -17,6 +17,7 @@ from lance.namespace import DirectoryNamespace as LancesOwn
 import tiltyard
 from tests.behaviours.calls import create, drop, tables
 from tests.behaviours.processes import context
+from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
 from tests.maintenance.catalogs import MANIFEST, files
 from tiltyard import DirectoryNamespace
@@ -147,10 +148,9 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
     def run(at: int | None) -> int:
         shutil.rmtree(tmp_path / "lake")
         shutil.copytree(tmp_path / "template", tmp_path / "lake")
-        catalog = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
-        store = FaultyStore(catalog.context.store, bulk=2)
-        catalog.services.maintenance.__dict__["store"] = store
-        catalog.context.manifest.table.boundary._store = store
+        catalog, store = open_over(
+            lambda disk: FaultyStore(disk, bulk=2), root=tmp_path / "lake", **MANIFEST.properties
+        )
         if at is None:
             catalog.maintenance.optimize_catalog()
             return len(store.requests)

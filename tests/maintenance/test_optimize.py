@@ -5,25 +5,37 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import lance
 import lance_namespace as api
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance import blob_array, blob_field
 
 import tiltyard
 from tests.behaviours.calls import create
 from tests.kit.catalogs import to_change
-from tests.maintenance.catalogs import fragments, ids, rows, scattered
+from tests.maintenance.catalogs import (
+    LAKE,
+    fragments,
+    home,
+    ids,
+    location,
+    rows,
+    scattered,
+    with_blobs,
+)
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import Lance
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
+from tiltyard.maintenance import compaction
+from tiltyard.maintenance.compaction import PlannedCompaction
 from tiltyard.maintenance.optimize import OptimizeOptions
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.maintenance.sidecars import Covered, Kind
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 
 
 def test_small_fragments_become_one_with_the_same_rows(catalog: DirectoryNamespace) -> None:
@@ -45,10 +57,10 @@ def test_a_table_on_which_another_operation_has_not_ended_is_left_alone(
 ) -> None:
     scattered(catalog, "people")
     scattered(catalog, "plants")
-    home = catalog.context.catalog.find(("people",))
     version = catalog.open_table(["people"]).version
-    covered = Covered(home.id, home.location, version, version, "a transaction")
-    sidecar = catalog.services.recovery.sidecars.arm(Kind.COMPACTION, [covered])
+    place = location(catalog, "people")
+    covered = CoveredTable(("people",), place, version, version, "a transaction")
+    sidecar = catalog.services.recovery.sidecars.arm(OperationKind.COMPACTION, [covered])
     refused, done = catalog.maintenance.optimize_all_tables()
     assert "has not ended" in (refused.error or "")
     assert (done.table, done.committed) == ("plants", True)
@@ -116,7 +128,7 @@ def test_new_rows_come_into_the_indexes(catalog: DirectoryNamespace) -> None:
 
 
 def test_vectors_are_found_after_it(tmp_path: Path) -> None:
-    catalog = tiltyard.connect(tmp_path / "lake")
+    catalog = tiltyard.connect(tmp_path / LAKE)
 
     def vectors(first: int, count: int) -> pa.Table:
         values = np.random.default_rng(first).random((count, 8), dtype=np.float32)
@@ -138,29 +150,14 @@ def test_vectors_are_found_after_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("generation", ["v1", "v2"])
 def test_tables_with_blobs_are_compacted_too(tmp_path: Path, generation: str) -> None:
     """Earlier versions of Lance could not. Should a later one fail, skip such tables again."""
-    catalog = tiltyard.connect(tmp_path / "lake")
-    if generation == "v1":
-        field = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-        column = pa.array
-    else:
-        field = blob_field("blob", inline_size_threshold=10, dedicated_size_threshold=1000)
-        column = blob_array
-    schema = pa.schema([pa.field("id", pa.int64()), field])
-    bodies = [(b"%d" % number) * size for number in range(4) for size in (3, 300, 3000)]
-    dataset = None
-    for number in range(4):
-        own = bodies[3 * number : 3 * number + 3]
-        data = pa.table([pa.array([3 * number + at for at in range(3)]), column(own)], schema)
-        uri = tmp_path / "lake" / "files.lance"
-        mode = "append" if dataset else "create"
-        dataset = lance.write_dataset(data, uri, mode=mode, data_storage_version="2.2")
-    assert dataset is not None
+    catalog = tiltyard.connect(tmp_path / LAKE)
+    dataset, bodies = with_blobs(tmp_path / LAKE / "files.lance", generation)
     dataset.delete("id = 4")
     row = catalog.maintenance.optimize_table(["files"])
     assert (row.fragments_removed, row.fragments_added, row.skipped) == (4, 1, None)
     after = catalog.open_table(["files"])
-    found = [each.readall() for each in after.take_blobs("blob", indices=list(range(11)))]
-    assert found == bodies[:4] + bodies[5:]
+    blobs = after.take_blobs("blob", indices=list(range(11)))
+    assert [blob.readall() for blob in blobs] == bodies[:4] + bodies[5:]
 
 
 def test_a_table_that_was_only_declared_is_skipped(catalog: DirectoryNamespace) -> None:
@@ -186,27 +183,19 @@ def test_settings_by_which_lance_deletes_versions_are_reported(catalog: Director
 
 def _meanwhile(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], times: int) -> None:
     """Change the table whenever a compaction has been planned and not committed."""
-    from tiltyard.maintenance import compaction
+    plan, changes = compaction.plan, iter(range(times))
 
-    plan = compaction.Compaction.plan
-    left = [times]
+    def interrupted(*given: Any) -> PlannedCompaction:
+        planned = plan(*given)
+        if next(changes, None) is not None:
+            change()
+        return planned
 
-    class Interrupted:
-        commit = staticmethod(compaction.Compaction.commit)
-
-        @staticmethod
-        def plan(*given: object) -> object:
-            answer = plan(*given)
-            if left[0]:
-                left[0] -= 1
-                change()
-            return answer
-
-    monkeypatch.setattr(compaction, "Compaction", Interrupted)
+    monkeypatch.setattr(compaction, "plan", interrupted)
 
 
 def test_who_changes_the_same_rows_meanwhile_goes_first(
-    catalog: DirectoryNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scattered(catalog, "people")
     deleted = iter(range(100))
@@ -217,8 +206,7 @@ def test_who_changes_the_same_rows_meanwhile_goes_first(
     assert row.committed
     after = catalog.open_table(["people"])
     assert sorted(ids(after)) == list(range(2, 50))
-    location = catalog.context.catalog.find(("people",)).location
-    data = {each.name for each in (tmp_path / "lake" / location / "data").iterdir()}
+    data = list((home(catalog, "people") / "data").iterdir())
     assert len(data) == 5 + 1, "what was written in vain is gone"
 
 
@@ -247,17 +235,9 @@ def test_a_table_that_is_never_left_alone_is_given_up(
 
 def test_units_of_one_process_take_turns(catalog: DirectoryNamespace) -> None:
     scattered(catalog, "people")
-    rows = [None] * 4
-
-    def work(at: int) -> None:
-        rows[at] = catalog.maintenance.optimize_table(["people"])
-
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert sorted(row.committed for row in rows) == [False, False, False, True]
+    with ThreadPoolExecutor(4) as pool:
+        result = list(pool.map(catalog.maintenance.optimize_table, [["people"]] * 4))
+    assert sorted(row.committed for row in result) == [False, False, False, True]
 
 
 # -- many
@@ -267,39 +247,36 @@ def test_all_tables_have_a_row_in_their_order(catalog: DirectoryNamespace) -> No
     for name in ("c", "a", "b"):
         scattered(catalog, name, 3)
     seen: list[tuple[str, int, int]] = []
-    found = catalog.maintenance.optimize_all_tables(
+    result = catalog.maintenance.optimize_all_tables(
         progress=lambda row, done, total: seen.append((row.table, done, total))
     )
-    assert [each.table for each in found] == ["a", "b", "c"]
-    assert all(each.committed for each in found)
-    assert {each[0] for each in seen} == {"a", "b", "c"}
-    assert [each[1:] for each in seen] == [(1, 3), (2, 3), (3, 3)]
-    assert not any(each.committed for each in catalog.maintenance.optimize_all_tables())
+    assert [(row.table, row.committed) for row in result] == [(name, True) for name in "abc"]
+    assert {table for table, *_ in seen} == {"a", "b", "c"}
+    assert [counts for _, *counts in seen] == [[1, 3], [2, 3], [3, 3]]
+    assert not any(row.committed for row in catalog.maintenance.optimize_all_tables())
 
 
 def test_a_namespace_means_what_is_in_it(tmp_path: Path) -> None:
-    catalog = tiltyard.connect(tmp_path / "lake")
+    catalog = tiltyard.connect(tmp_path / LAKE)
     for namespace in (["prod"], ["prod", "eu"], ["production"]):
         catalog.create_namespace(api.CreateNamespaceRequest(id=namespace))
         create(catalog, *namespace, "t")
-    assert [each.table for each in catalog.maintenance.optimize_all_tables(["prod"])] == [
-        "prod.eu.t",
-        "prod.t",
-    ]
+    result = catalog.maintenance.optimize_all_tables(["prod"])
+    assert [row.table for row in result] == ["prod.eu.t", "prod.t"]
     with pytest.raises(tiltyard.TiltyardError, match="nowhere"):
         catalog.maintenance.optimize_all_tables(["nowhere"])
 
 
 def test_one_broken_table_among_fifty_is_one_row_with_an_error(tmp_path: Path) -> None:
-    catalog = tiltyard.connect(tmp_path / "lake")
+    catalog = tiltyard.connect(tmp_path / LAKE)
     for number in range(50):
         scattered(catalog, f"t{number:02}", 2)
-    broken = min((tmp_path / "lake" / "t07.lance" / "data").iterdir())
+    broken = min((tmp_path / LAKE / "t07.lance" / "data").iterdir())
     broken.write_bytes(b"rubbish")
-    found = catalog.maintenance.optimize_all_tables()
-    assert [each.table for each in found if each.error] == ["t07"]
-    assert sum(each.committed for each in found) == 49
-    assert pickle.loads(pickle.dumps(found)) == found
+    result = catalog.maintenance.optimize_all_tables()
+    assert [row.table for row in result if row.error] == ["t07"]
+    assert sum(row.committed for row in result) == 49
+    assert pickle.loads(pickle.dumps(result)) == result
 
 
 def test_how_many_at_a_time_can_be_said(

@@ -32,7 +32,7 @@ from tests.maintenance.batch import (
 )
 from tiltyard import TiltyardError
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.recovery_log import Resolution
 
 CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 WHOLE = ([BEFORE] * 3, [AFTER] * 3)

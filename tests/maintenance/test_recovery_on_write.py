@@ -19,8 +19,8 @@ from tests.maintenance.batch import (
 )
 from tiltyard import DirectoryNamespace, TiltyardError
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
-from tiltyard.maintenance.recovery import Resolution
-from tiltyard.maintenance.sidecars import Kind, State
+from tiltyard.maintenance.recovery_log import Resolution
+from tiltyard.maintenance.sidecars import OperationKind, SidecarState
 from tiltyard.tables import fragments
 
 
@@ -33,7 +33,7 @@ def test_the_first_write_of_a_client_ends_what_is_old(
     fresh: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(fresh, 1)
-    monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
+    monkeypatch.setattr("tiltyard.maintenance.recovery.RECOVERY_MIN_AGE_MS", 0)
     catalog = fresh.open()
     _insert(catalog, "b")
     assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
@@ -48,8 +48,6 @@ def test_a_write_keeps_off_what_another_may_be_at(fresh: Lake) -> None:
     assert refused.value.retryable
     with pytest.raises(ConcurrentModificationError):
         catalog.services.recovery.require_uncovered([("b",)])
-    (mine,) = catalog.services.recovery.sidecars.keys()
-    catalog.services.recovery.require_uncovered([("b",)], but=mine)
     fresh.open().health.recover(older_than=0)
     _insert(catalog, "b")
 
@@ -91,15 +89,6 @@ def test_the_second_half_of_a_write_keeps_off_too(fresh: Lake) -> None:
     assert fresh.rows() == [AFTER, AFTER + 1, AFTER]
 
 
-def test_versions_that_a_recovery_may_need_are_told(fresh: Lake) -> None:
-    recovery = fresh.open().services.recovery
-    location = fresh.open().context.catalog.find(("b",)).location
-    assert recovery.pinned(location) == set()
-    cut_off(fresh, 1)
-    assert recovery.pinned(location) == {1, 2}
-    assert recovery.pinned("elsewhere") == set()
-
-
 @pytest.mark.slow  # Lance waits longer and longer between its tries
 def test_pylance_is_told_of_a_conflict_then(fresh: Lake) -> None:
     cut_off(fresh, 1)
@@ -116,7 +105,7 @@ def test_whoever_does_not_want_that_can_say_so(fresh: Lake) -> None:
     fresh.properties = {**fresh.properties, "recover_on_write": "false"}
     catalog = fresh.open()
     _insert(catalog, "b")
-    assert len(catalog.services.recovery.sidecars.keys()) == 1
+    assert len(catalog.services.recovery.sidecars.operations()) == 1
 
 
 def test_the_look_before_a_write_is_one_request_for_each_client(fresh: Lake) -> None:
@@ -134,7 +123,7 @@ def test_a_commit_of_pylance_itself_ends_what_is_old(
     """The sweep then happens while Lance waits for the answer to its commit."""
     cut_off(fresh, 1)
     (fresh.root / fresh.wanted[2].staged).unlink()
-    monkeypatch.setattr("tiltyard.maintenance.recovery.PATIENCE_MS", 0)
+    monkeypatch.setattr("tiltyard.maintenance.recovery.RECOVERY_MIN_AGE_MS", 0)
     fresh.properties = {**fresh.properties, "table_version_tracking_enabled": True}
     writer = {"namespace_client": fresh.open(), "table_id": ["b"]}
     lance.write_dataset(NEW, mode="append", **writer)
@@ -193,11 +182,11 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
 def test_a_compaction_that_was_cut_off_is_discarded_and_its_owner_stopped(fresh: Lake) -> None:
     catalog = fresh.open()
     recovery = catalog.services.recovery
-    covered = [catalog.services.batches._checked(each) for each in fresh.wanted]
-    armed = recovery.sidecars.arm(Kind.COMPACTION, covered)
+    covered = [catalog.services.batches.check(each) for each in fresh.wanted]
+    armed = recovery.sidecars.arm(OperationKind.COMPACTION, covered)
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.DISCARDED
     with pytest.raises(ConcurrentModificationError):
         recovery.sidecars.publishing(armed)
     assert fresh.rows() == [BEFORE] * 3
-    assert armed.state is State.ARMED
+    assert armed.state is SidecarState.ARMED

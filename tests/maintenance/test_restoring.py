@@ -17,7 +17,7 @@ from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.versions import staged
+from tiltyard.versions import lance_format
 
 POLICY = CleanupPolicy(keep_versions=3)
 EVERYTHING = list(range(20))
@@ -48,7 +48,7 @@ def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) 
 
     def watched(new: object) -> object:
         body = replaced.context.store.get(new.staged).body  # type: ignore[attr-defined]
-        seen.append(staged.restored_by(body))
+        seen.append(lance_format.restored_by(body))
         return create_version(new)  # type: ignore[arg-type]
 
     replaced.services.versions.create = watched  # type: ignore[method-assign,assignment]
@@ -56,8 +56,8 @@ def test_a_staged_manifest_tells_what_it_restores(replaced: DirectoryNamespace) 
     to_change(replaced, "people").insert(rows(7))
     to_change(replaced, "people").delete("id = 7")
     assert seen == [1, None, None]
-    assert staged.restored_by(b"") is None
-    assert staged.restored_by(b"rubbish" * 9) is None
+    assert lance_format.restored_by(b"") is None
+    assert lance_format.restored_by(b"rubbish" * 9) is None
 
 
 def test_what_was_restored_keeps_its_files(replaced: DirectoryNamespace) -> None:
@@ -74,11 +74,10 @@ def test_a_version_that_is_gone_is_not_restored(replaced: DirectoryNamespace) ->
 
 
 def _requests(opened: DirectoryNamespace) -> FaultyStore:
-    """The store that the versions room of a catalog uses."""
+    """The store that the versions of a catalog are in."""
     store = FaultyStore(opened.context.store)
-    opened.services.versions._files._store = store
-    if opened.services.versions.rows is not None:
-        opened.services.versions.rows._store = store
+    opened.services.versions.files._store = store
+    opened.services.versions.rows._store = store
     return store
 
 
@@ -94,7 +93,7 @@ def test_without_the_guard_it_would_not_be(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("directory", "managed"):
+    for module in ("file_versions", "row_versions"):
         monkeypatch.setattr(f"tiltyard.versions.{module}.restored_by", lambda body: None)
     with pytest.raises(FAILURES, match=r"(?i)not found"):
         race(replaced, reopen, tmp_path)
@@ -103,7 +102,7 @@ def test_without_the_guard_it_would_not_be(
 def race(
     replaced: DirectoryNamespace, reopen: Callable[[], DirectoryNamespace], tmp_path: Path
 ) -> None:
-    """The clean-up runs before each of the requests that a restore makes to the versions room."""
+    """The clean-up runs before each of the requests that a restore makes to publish its version."""
     at, outcomes = 0, set()
     while True:
         dataset = to_change(replaced, "people")

@@ -8,28 +8,27 @@ from collections import Counter
 import pytest
 
 from tests.kit.catalogs import to_change
-from tests.maintenance.catalogs import fragments, ids, rows, scattered
+from tests.maintenance.catalogs import files, fragments, home, ids, rows, scattered
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.maintenance.compaction import Parts, Written
-from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import TOO_BIG, OptimizeOptions, SplitCompaction
 
 # Two fragments of ten rows become one, so five of them are several parts.
 OPTIONS = OptimizeOptions(target_rows_per_fragment=20)
 
 
-def _steps(catalog: DirectoryNamespace) -> Splitter:
-    return Splitter(catalog.services.maintenance, OPTIONS)
+def _steps(catalog: DirectoryNamespace) -> SplitCompaction:
+    return SplitCompaction(catalog.services.maintenance, OPTIONS)
 
 
-def _executed(catalog: DirectoryNamespace, planned: Parts) -> list[Written]:
+def _executed(catalog: DirectoryNamespace, planned: PlannedCompaction) -> list[RewrittenPart]:
     """By others: what they get and what they answer was pickled."""
-    given = [pickle.loads(pickle.dumps(each)) for each in planned.parts]
-    return [pickle.loads(pickle.dumps(_steps(catalog).execute(each))) for each in given]
+    parts = [pickle.loads(pickle.dumps(part)) for part in planned.parts]
+    return [pickle.loads(pickle.dumps(_steps(catalog).execute(part))) for part in parts]
 
 
-def _planned(catalog: DirectoryNamespace) -> Parts:
+def _planned(catalog: DirectoryNamespace) -> PlannedCompaction:
     scattered(catalog, "people", 8)
     planned = _steps(catalog).plan(("people",))
     assert len(planned.parts) > 1
@@ -72,11 +71,8 @@ def test_rows_that_are_deleted_meanwhile_do_not_come_back(
         _steps(catalog).commit(planned, written)
 
     assert ids(catalog.open_table(["people"])) == Counter(set(range(80)) - {7})
-    location = catalog.context.catalog.find(("people",)).location
-    left = {each.key for each in catalog.context.store.walk(location)}
-    assert not [
-        file for each in written for file in each.files if f"{location}/data/{file}" in left
-    ]
+    left = files(home(catalog, "people"))
+    assert not any(f"data/{file}" in left for part in written for file in part.files)
     assert list(catalog.services.recovery.sidecars.every()) == []
     assert catalog.maintenance.optimize_table(["people"], options=OPTIONS).committed
 
@@ -92,7 +88,7 @@ def test_a_crash_in_the_commit_is_ended_by_a_recovery(
         _steps(catalog).commit(planned, written)
 
     with pytest.raises(ConcurrentModificationError):
-        Splitter(catalog.services.maintenance).plan(("people",))
+        SplitCompaction(catalog.services.maintenance).plan(("people",))
     (ended,) = catalog.health.recover(older_than=0)
 
     assert ended.outcome == "rolled forward"
@@ -109,7 +105,7 @@ def test_a_table_with_an_index_keeps_it(catalog: DirectoryNamespace) -> None:
 
     dataset = catalog.open_table(["people"])
     assert len(dataset.get_fragments()) == 4
-    assert [each.num_rows_indexed for each in dataset.describe_indices()] == [80]
+    assert [index.num_rows_indexed for index in dataset.describe_indices()] == [80]
     assert dataset.to_table(filter="id = 42")["id"].to_pylist() == [42]
 
 

@@ -57,7 +57,7 @@ def test_lancedb_lives_on_the_server(address: str, people: People) -> None:
     assert RestCatalog(address, key=people.keys["writer"]).undrop_table(["plants"]).location
 
 
-def test_our_client_has_the_lives_of_tables_too(address: str, people: People) -> None:
+def test_our_client_drops_restores_and_purges(address: str, people: People) -> None:
     catalog = RestCatalog(address, key=people.keys["admin"])
     direct = api.DropTableRequest(id=["people"])
 
@@ -77,20 +77,17 @@ def test_our_client_has_the_lives_of_tables_too(address: str, people: People) ->
 def test_our_client_counts_as_a_catalog_of_this_machine_does(
     address: str, people: People, namespace: tiltyard.DirectoryNamespace
 ) -> None:
-    catalog = RestCatalog(address, key=people.keys["reader"])
-    told: list[str] = []
+    remote = RestCatalog(address, key=people.keys["reader"]).maintenance
+    local = namespace.maintenance
+    reported: list[str] = []
 
-    counted = catalog.maintenance.inventory_all_tables(
-        progress=lambda each, *_: told.append(each.table)
-    )
+    counted = remote.inventory_all_tables(progress=lambda table, *_: reported.append(table.table))
 
-    assert counted == namespace.maintenance.inventory_all_tables()
-    assert told == ["people", "prod.people", "test.people"]
-    assert catalog.maintenance.inventory_all_tables(["prod"]) == counted[1:2]
-    assert catalog.maintenance.inventory_table(["people"]) == counted[0]
-    assert catalog.maintenance.inventory_versions(
-        ["people"]
-    ) == namespace.maintenance.inventory_versions(["people"])
+    assert counted == local.inventory_all_tables()
+    assert reported == ["people", "prod.people", "test.people"]
+    assert remote.inventory_all_tables(["prod"]) == counted[1:2]
+    assert remote.inventory_table(["people"]) == counted[0]
+    assert remote.inventory_versions(["people"]) == local.inventory_versions(["people"])
 
 
 def test_our_client_raises_what_the_server_had(address: str, people: People) -> None:

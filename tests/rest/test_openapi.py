@@ -23,10 +23,11 @@ from starlette.testclient import TestClient
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, ipc
-from tests.kit.rest import Street, street
+from tests.kit.rest import SharedServer, shared_server
+from tiltyard.rest import openapi
 from tiltyard.rest.app import OPERATIONS, roles
-from tiltyard.rest.openapi import ARROW_STREAM, document
-from tiltyard.rest.operation import Operation
+from tiltyard.rest.openapi import ARROW_STREAM
+from tiltyard.rest.routing import Operation
 
 CHECKS = [
     not_a_server_error,
@@ -38,65 +39,65 @@ ALIVE = ("people", "prod$people")
 
 
 def test_every_operation_is_described_with_its_role(client: TestClient) -> None:
-    told = client.get("/tiltyard/v1/openapi.json").json()
+    document = client.get("/tiltyard/v1/openapi.json").json()
 
     described = {
         (method.upper(), path): operation["x-role"]
-        for path, methods in told["paths"].items()
+        for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
     assert described == {
-        (each.method, each.path): roles()[each.method, each.path] for each in OPERATIONS
+        (row.method, row.path): roles()[row.method, row.path] for row in OPERATIONS
     }
 
 
 def test_no_two_operations_have_one_name() -> None:
-    keys = [each.key for each in OPERATIONS]
+    ids = [row.operation_id for row in OPERATIONS]
 
-    assert len(set(keys)) == len(keys)
+    assert len(set(ids)) == len(ids)
 
 
 def test_every_reference_leads_somewhere() -> None:
-    whole = document(OPERATIONS)
+    whole = openapi.document(OPERATIONS)
     schemas = whole["components"]["schemas"]
 
     def references(part: Any) -> Any:
         if isinstance(part, dict):
             if isinstance(part.get("$ref"), str):
                 yield part["$ref"]
-            for each in part.values():
-                yield from references(each)
+            for value in part.values():
+                yield from references(value)
         elif isinstance(part, list):
-            for each in part:
-                yield from references(each)
+            for value in part:
+                yield from references(value)
 
-    assert {each.rpartition("/")[2] for each in references(whole)} <= set(schemas)
+    assert {reference.rpartition("/")[2] for reference in references(whole)} <= set(schemas)
 
 
 def test_there_is_a_page_to_read(client: TestClient) -> None:
     page = client.get("/tiltyard/v1/")
 
     assert page.headers["content-type"].startswith("text/html")
-    assert all(each.path in page.text for each in OPERATIONS)
+    assert all(row.path in page.text for row in OPERATIONS)
 
 
 # -- whatever the document allows
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Street]:
-    with street() as made:
-        yield made
+def server() -> Iterator[SharedServer]:
+    with shared_server() as server:
+        yield server
 
 
 @pytest.fixture
-def stocked(served: Street, tmp_path: Path) -> Iterator[str]:
-    """A catalog with tables for each operation: what questions destroy, others may need."""
+def stocked(server: SharedServer, tmp_path: Path) -> Iterator[str]:
+    """A catalog with tables for each operation: what one request destroys, others may need."""
     catalog = tiltyard.connect(str(tmp_path / "root"))
     catalog.create_namespace(api.CreateNamespaceRequest(id=["prod"]))
     for table in ALIVE:
         catalog.create_table(api.CreateTableRequest(id=table.split("$")), ipc(PEOPLE))
-    with served.serving(catalog) as address:
+    with server.serving(catalog) as address:
         yield address
 
 
@@ -110,7 +111,7 @@ schemathesis.openapi.media_type(ARROW_STREAM, st.just(ipc(PEOPLE)) | st.binary(m
 
 @functools.cache
 def _schema() -> Any:
-    return schemathesis.openapi.from_dict(document(OPERATIONS))
+    return schemathesis.openapi.from_dict(openapi.document(OPERATIONS))
 
 
 def _ask_anything(row: Operation, address: str, examples: int, mode: GenerationMode) -> None:
@@ -130,7 +131,7 @@ def _ask_anything(row: Operation, address: str, examples: int, mode: GenerationM
     ask()
 
 
-@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.key)
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.operation_id)
 def test_no_request_that_the_document_allows_breaks_the_server(
     row: Operation, stocked: str
 ) -> None:
@@ -139,6 +140,6 @@ def test_no_request_that_the_document_allows_breaks_the_server(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode))
-@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.key)
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.operation_id)
 def test_nor_do_many_nor_wrong_ones(row: Operation, mode: GenerationMode, stocked: str) -> None:
     _ask_anything(row, stocked, 50, mode)

@@ -12,7 +12,7 @@ from tiltyard.access import Role
 from tiltyard.rest.app import roles
 
 ROUTES = [(method, path, needed) for (method, path), needed in roles().items()]
-GUARDED = [each for each in ROUTES if each[2] is not None]
+GUARDED = [(method, path, role) for method, path, role in ROUTES if role is not None]
 
 
 def _ask(client: TestClient, method: str, path: str, headers: dict[str, str]) -> int:
@@ -20,7 +20,7 @@ def _ask(client: TestClient, method: str, path: str, headers: dict[str, str]) ->
     return client.request(method, filled, headers=headers).status_code
 
 
-def test_without_a_key_only_the_watchman_is_answered(guarded: TestClient, root: str) -> None:
+def test_without_a_key_only_health_checks_are_answered(guarded: TestClient, root: str) -> None:
     before = Disk(root).files()
 
     answers = {
@@ -28,7 +28,7 @@ def test_without_a_key_only_the_watchman_is_answered(guarded: TestClient, root: 
         for method, path, needed in ROUTES
     }
 
-    # Whoever fails too often is told to wait.
+    # After too many wrong keys the status is 429.
     assert {status for (_, path), status in answers.items() if path.endswith("z")} == {200}
     assert {status for (_, path), status in answers.items() if not path.endswith("z")} == {401, 429}
     assert Disk(root).files() == before
@@ -39,14 +39,14 @@ def test_a_route_is_open_from_its_role_on(
     guarded: TestClient, people: People, root: str, role: Role
 ) -> None:
     headers = people.headers(role.value)
-    closed = [each for each in GUARDED if each[2] and not role.allows(each[2])]
+    closed = [route for route in GUARDED if not role.allows(route[2])]
     before = Disk(root).files()
 
     for method, path, _ in closed:
         assert _ask(guarded, method, path, headers) == 403, f"{role} may {method} {path}"
     assert Disk(root).files() == before
 
-    for method, path, _ in (each for each in GUARDED if each not in closed):
+    for method, path, _ in (route for route in GUARDED if route not in closed):
         assert _ask(guarded, method, path, headers) not in (401, 403, 500), (
             f"{role} may not {method} {path}"
         )
@@ -139,5 +139,5 @@ def test_the_trash_shows_what_one_may_see(guarded: TestClient, people: People) -
 
     seen = guarded.get("/tiltyard/v1/trash", headers=people.headers("prod reader")).json()
 
-    assert [each["id"] for each in seen] == [["prod", "people"]]
+    assert [dropped["id"] for dropped in seen] == [["prod", "people"]]
     assert len(guarded.get("/tiltyard/v1/trash", headers=admin).json()) == 3

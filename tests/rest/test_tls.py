@@ -66,8 +66,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         [*command, *tls], cwd=folder, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
-        found = (re.search(r"https://127\.0\.0\.1:\d+", line) for line in server.stderr)
-        address = next(each[0] for each in found if each)
+        matches = (re.search(r"https://127\.0\.0\.1:\d+", line) for line in server.stderr)
+        address = next(match[0] for match in matches if match)
         try:
             yield Served(address, str(folder / "authority.pem"), people)
         finally:

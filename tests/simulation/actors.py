@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from tests.simulation.datasets import ROOT, TwinLance
 from tests.simulation.files import PlainFiles
 from tests.simulation.process import Ask, Build, Operation
 from tests.simulation.register import Register
@@ -24,7 +25,6 @@ from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import NoManifestTable
-from tiltyard.catalog.pylance import Lance
 from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.arbiter import Registration
@@ -32,8 +32,6 @@ from tiltyard.lifecycle.writing import WriteMode
 from tiltyard.names import NamespaceId
 from tiltyard.namespace.services import Services
 from tiltyard.store import Ambiguous, Retry, Store
-from tiltyard.versions.directory import DirectoryVersions
-from tiltyard.versions.managed import ManagedVersions
 
 EPOCH_MS = 1_700_000_000_000
 LOCATION = names.table_directory(TABLE)
@@ -41,10 +39,9 @@ NO_WAIT = Retry(attempts=4, sleep=lambda _: None, dice=lambda: 0.5)
 # How often an operation starts over: two that disturb each other do so again and again.
 TRIES = 2
 
-DIRECTORY = Settings.from_properties({"root": "/simulation", "manifest_enabled": "false"})
-MANIFEST = Settings.from_properties({"root": "/simulation", "dir_listing_enabled": "false"})
-COMPATIBLE = Settings.from_properties({"root": "/simulation"})
-NO_LANCE = Lance(COMPATIBLE)  # the twins take its place
+DIRECTORY = Settings(ROOT, actor="actor", manifest_enabled=False)
+MANIFEST = Settings(ROOT, actor="actor", dir_listing_enabled=False)
+COMPATIBLE = Settings(ROOT, actor="actor")
 
 
 class Tokens:
@@ -67,8 +64,6 @@ class SimulatedServices(Services):
     files_type: ClassVar[type[PlainFiles]] = PlainFiles
     manifest_type: ClassVar[type[ManifestCatalog]] = ManifestCatalog
     tokens_type: ClassVar[type[Tokens]] = Tokens
-    file_versions_type: ClassVar[type[DirectoryVersions]] = DirectoryVersions
-    row_versions_type: ClassVar[type[ManagedVersions]] = ManagedVersions
 
     def make_files(self) -> Any:
         return self.files_type(self.context.store, self.context.clock)
@@ -96,9 +91,10 @@ def open_services(
     code: Code = SimulatedServices,
     retry: Retry = NO_WAIT,
 ) -> SimulatedServices:
-    """The services of a catalog in one mode, with the twins for Lance's files and the manifest."""
+    """The services of a catalog in one mode, with the twins of Lance and of the manifest."""
+    lance: Any = TwinLance(store, clock)
     directory = StampedDirectory(store, clock)
-    table: Any = NoManifestTable(store, NO_LANCE, settings, NO_WAIT)
+    table: Any = NoManifestTable(store, lance, settings, NO_WAIT)
     if settings.manifest_enabled:
         table = Register(store, clock)
     manifest = code.manifest_type(store, table, Committer(table, NO_WAIT), clock)
@@ -106,7 +102,7 @@ def open_services(
     if settings.manifest_enabled:
         both = settings.dir_listing_enabled
         catalog = CompatibleCatalog(manifest, directory) if both else manifest
-    context = CatalogContext(settings, store, clock, NO_LANCE, directory, manifest, catalog, retry)
+    context = CatalogContext(settings, store, clock, lance, directory, manifest, catalog, retry)
     return code(context)
 
 

@@ -1,5 +1,5 @@
-"""Which scenarios of committing, tagging and deleting versions are searched: every pair of verbs
-from every start, and larger ones where a writer stalls across somebody else's work.
+"""Which scenarios of committing, tagging, branching and deleting versions are searched: every pair
+of verbs from every start, and larger ones where a writer stalls across somebody else's work.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _STARTS = [
 VERBS = (
     "append",
     "update",
+    "restore1",
     "collect",
     "delete2",
     "delete_head",
@@ -63,11 +64,20 @@ _STALLED = [
     (("create", "append"), "append", "drop+undrop", "collect"),
     (("create", "append"), "collect", "drop+purge+create"),
     (("create", "append"), "tag1", "drop+purge+create"),
+    (("create", "append"), "tag1", "drop+create"),
+    (("create", "append"), "restore1", "drop+create"),
     (("create",), "append", "drop+purge", "create"),
     # a branch has numbers and a boundary of its own
     (("create", "branch"), "branch_update", "branch_update+branch_append+branch_collect"),
     (("create", "append", "branch"), "branch_append", "append+collect", "branch_collect"),
     (("create", "branch"), "branch_append", "drop+purge"),
+    (_THREE, "branch", "append+collect"),
+    (("create", "append"), "branch", "drop+create"),
+    (("create", "append"), "branch", "drop+purge+create"),
+    # a version that is restored has to stay until it is a version again
+    (_THREE, "restore1", "collect"),
+    (_THREE, "restore1", "collect", "scrub"),
+    (_THREE, "restore1", "update", "collect"),
 ]
 # Lance's own client puts another table into the directory.
 _REPLACED = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from tests.simulation.actors import mutated
@@ -11,83 +12,91 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import Boundary, Kept, Mark
+from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import (
     AddVersion,
-    AllOf,
     RaiseBoundary,
     RemoveVersions,
     require_managed,
 )
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
-from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.names import TableId
-from tiltyard.versions.collecting import chosen_of
-from tiltyard.versions.directory import DirectoryVersions, NewVersion
-from tiltyard.versions.managed import ManagedVersions
-from tiltyard.versions.reading import TableGuard, branch_of
+from tiltyard.tables.refs import Point
+from tiltyard.versions.base import NewVersion, require_unreferenced, select
+from tiltyard.versions.file_versions import FileVersions
+from tiltyard.versions.references import References
+from tiltyard.versions.row_versions import RowVersions
 
 
-class NoGuardA(DirectoryVersions):
+class NoGuardA(FileVersions):
     """Rule: a writer whose base is behind the boundary starts over."""
 
-    def _guard_base(self, table: Table, branch: str | None, base: int) -> Mark:
+    def _guard_a(self, table: Table, branch: str | None, base: int) -> Mark:
         return self._boundary(table, branch).mark()
 
 
-class NoGuardB(DirectoryVersions):
+class NoGuardB(FileVersions):
     """Rule: the boundary is read once more after the version was put."""
 
-    def _guard_number(
+    def _guard_b(
         self, boundary: Boundary, before: Mark, version: int, key: str, body: bytes
     ) -> None:
         """Nothing."""
 
 
-class NoGuardC(DirectoryVersions):
+class NoGuardC(FileVersions):
     """Rule: the table is looked at once more after the version was put."""
 
-    def _guard_table(self, guard: TableGuard, branch: str | None) -> None:
+    def _guard_c(self, guard: TableGuard, branch: str | None) -> None:
         """Nothing."""
 
 
-class GivesNumbersAgain(DirectoryVersions):
+class GivesNumbersAgain(FileVersions):
     """Rule: what a purged table had reached nobody builds on, nor on a number that was passed."""
 
-    def _guard_floor(self, new: NewVersion, location: str, base: int, floor: int) -> None:
+    def _require_above_floor(self, new: NewVersion, location: str, base: int, floor: int) -> None:
         """Nothing."""
 
-    def _is_there(self, location: str, new: NewVersion) -> bool:
+    def _exists(self, location: str, new: NewVersion) -> bool:
         return True
 
 
-class LooksAtTagsOnce(DirectoryVersions):
+class LooksAtTagsOnce(FileVersions):
     """Rule: a collector reads tags again after the boundary has moved."""
 
     _looks = 0
 
-    def _needed(self, table: Table, branch: str | None) -> Mapping[int, str]:
+    def _references(self, table: Table, branch: str | None) -> Mapping[int, str]:
         self._looks += 1
-        return {} if self._looks % 2 == 0 else super()._needed(table, branch)
+        return {} if self._looks % 2 == 0 else super()._references(table, branch)
 
 
-class TagsBlindly(DirectoryVersions):
+class TagsBlindly(References):
     """Rule: a tagger reads the boundary after its tag is there."""
 
-    def refer(
-        self,
-        table: TableId,
-        version: int,
-        put: Callable[[Table], object],
-        take_back: Callable[[Table], object],
-        branch: str | None = None,
-    ) -> None:
-        self.describe(table, version, branch)
-        put(self._catalog.find(table))
+    def _require_shown(self, table: Table, point: Point) -> None:
+        """Nothing."""
 
 
-class AdvancesLate(DirectoryVersions):
+class TagsAnyTable(References):
+    """Rule: a tagger looks at the table once more after its tag is there."""
+
+    def _guard_c(self, guard: TableGuard) -> Table:
+        return guard.table
+
+
+class RestoresUnpinned(FileVersions):
+    """Rule: the version that is restored is pinned until it is a version again."""
+
+    def _pinning(
+        self, boundary: Boundary, location: str, restored: int | None
+    ) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class AdvancesLate(FileVersions):
     """Rule: the boundary moves before anything is deleted."""
 
     def delete(
@@ -100,15 +109,17 @@ class AdvancesLate(DirectoryVersions):
     ) -> Sequence[int]:
         found = self._catalog.find(table)
         boundary = self._boundary(found, branch)
-        kept = boundary.kept()
-        every = {each.version: each for each in self._files(branch_of(found.location, branch))}
-        chosen = chosen_of(table, ranges, every, kept.shows, ignore_missing)
-        if chosen:
-            self._refuse_needed(table, found, branch, chosen, max(every))
-            self._store.delete_many(each.key for each in chosen.values())
-            staying = {v for v in every if v not in chosen and kept.shows(v)}
-            boundary.advance(max(chosen), staying, chosen, kept.incarnation)
-        return sorted(chosen)
+        retention = boundary.kept()
+        files = self._by_number(found, branch)
+        selected = select(table, ranges, files, retention.shows, ignore_missing)
+        if selected:
+            require_unreferenced(
+                table, selected, max(files), lambda: self._references(found, branch)
+            )
+            self._store.delete_many(file.key for file in selected.values())
+            staying = {v for v in files if v not in selected and retention.shows(v)}
+            boundary.advance(max(selected), staying, selected, retention.incarnation)
+        return sorted(selected)
 
 
 class _NotesLate(Boundary):
@@ -123,7 +134,7 @@ class _NotesLate(Boundary):
         self._note(incarnation or 1, keep, let_go, to)
 
 
-class RetainsLate(DirectoryVersions):
+class RetainsLate(FileVersions):
     """Rule: what stays is noted before the boundary moves past it."""
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
@@ -137,7 +148,7 @@ class _TakesBack(Boundary):
         super()._note(incarnation, keep, let_go, 0)
 
 
-class TakesBack(DirectoryVersions):
+class TakesBack(FileVersions):
     """Rule: what one collector gave up, another does not note as kept."""
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
@@ -149,27 +160,28 @@ def _as(kind: type[Boundary], boundary: Boundary) -> Boundary:
     return boundary
 
 
-class ScrubsRetained(DirectoryVersions):
+class ScrubsRetained(FileVersions):
     """Rule: a scrub spares what is retained."""
 
     def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
         found = self._catalog.find(table)
-        last = self._kept(found, branch).boundary
-        stale = [each for each in self._files(found.location) if each.version <= last]
-        self._store.delete_many(each.key for each in stale)
-        return [each.version for each in stale]
+        last = self._boundary(found, branch).read()
+        files = self._by_number(found, branch)
+        stale = [version for version in files if version <= last]
+        self._store.delete_many(files[version].key for version in stale)
+        return stale
 
 
-class ScrubsTagged(DirectoryVersions):
+class ScrubsTagged(FileVersions):
     """Rule: a scrub spares what a tag refers to, whatever the list of what stays says."""
 
     def _hidden(
-        self, table: Table, branch: str | None, kept: Kept, found: Sequence[VersionFile]
+        self, table: Table, branch: str | None, retention: Kept, files: Sequence[VersionFile]
     ) -> set[int]:
-        return {each.version for each in found if not kept.shows(each.version)}
+        return {file.version for file in files if not retention.shows(file.version)}
 
 
-class RenewsUnseen(DirectoryVersions):
+class RenewsUnseen(FileVersions):
     """Rule: versions that begin again count only if nobody purged the table meanwhile."""
 
     _is_renewing = False
@@ -181,31 +193,15 @@ class RenewsUnseen(DirectoryVersions):
         finally:
             self._is_renewing = False
 
-    def _holds(self, guard: TableGuard, branch: str | None) -> bool:
-        return self._is_renewing or super()._holds(guard, branch)
+    def _is_same(self, guard: TableGuard, branch: str | None) -> bool:
+        return self._is_renewing or super()._is_same(guard, branch)
 
 
-class NoHeadCheck(ManagedVersions):
+class NoHeadCheck(RowVersions):
     """Rule: a version that is a row comes right after the last one."""
 
-    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
-        return _commit(self, wanted, lambda each: AddAnywhere(**vars(each)))
-
-
-class NoGuardAInRows(ManagedVersions):
-    """Rule: the commit of a row looks at the boundary in the row of its table."""
-
-    def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
-        return _commit(self, wanted, lambda each: replace(each, base=2**63))
-
-
-def _commit(
-    self: ManagedVersions,
-    wanted: Sequence[NewVersion],
-    change: Callable[[AddVersion], AddVersion],
-) -> list[VersionFile]:
-    proposed = [change(self._proposal(version)) for version in wanted]
-    return self._commit(AllOf(tuple(proposed)), proposed)
+    def _edit(self, new: NewVersion) -> AddVersion:
+        return AddAnywhere(**vars(super()._edit(new)))
 
 
 class AddAnywhere(AddVersion):
@@ -217,29 +213,36 @@ class AddAnywhere(AddVersion):
         return self.added(row, *([present.object_id] if present else []))
 
 
-class DeletesFilesFirst(ManagedVersions):
+class NoGuardAInRows(RowVersions):
+    """Rule: the commit of a row looks at the boundary in the row of its table."""
+
+    def _edit(self, new: NewVersion) -> AddVersion:
+        return replace(super()._edit(new), base=2**63)
+
+
+class DeletesFilesFirst(RowVersions):
     """Rule: the rows of versions go before their files."""
 
     def delete(
         self,
-        owner: Row,
-        snapshot: Snapshot,
+        table: TableId,
         ranges: Sequence[tuple[int, int]],
         *,
+        branch: str | None = None,
         ignore_missing: bool = True,
     ) -> Sequence[int]:
-        last = max(end for _, end in ranges)
-        numbers = {n for n in snapshot.version_numbers(owner.object_id) if n <= last}
-        location = owner.location or ""
-        self._manifest.submit(RaiseBoundary(owner.id, location, max(numbers)))
-        rows = [snapshot.version_row(owner.object_id, n) for n in sorted(numbers)]
+        owner, snapshot = self._owner(table)
+        last, location = max(end for _, end in ranges), owner.location or ""
+        numbers = sorted(n for n in snapshot.version_numbers(owner.object_id) if n <= last)
+        self._manifest.submit(RaiseBoundary(table, location, max(numbers)))
+        rows = [snapshot.version_row(owner.object_id, number) for number in numbers]
         self._store.delete_many(row.file.key for row in rows if row)
         seen = {row.version: row.metadata for row in rows if row}
-        self._manifest.submit(RemoveVersions(owner.id, location, seen))
-        return sorted(numbers)
+        self._manifest.submit(RemoveVersions(table, location, seen))
+        return numbers
 
 
-class CopiesBlindly(ManagedVersions):
+class CopiesBlindly(RowVersions):
     """Rule: whoever copies a version looks afterwards whether its row is still there."""
 
     def _copy(self, rows: Sequence[Row]) -> None:
@@ -248,23 +251,23 @@ class CopiesBlindly(ManagedVersions):
             self._remember(row.metadata[MANIFEST_PATH])
 
 
-class CommitsOneByOne(ManagedVersions):
+class CommitsOneByOne(RowVersions):
     """Rule: a commit to several tables is one commit of the manifest."""
 
     def create_all(self, wanted: Sequence[NewVersion]) -> list[VersionFile]:
         return [super(CommitsOneByOne, self).create_all([each])[0] for each in wanted]
 
 
-class TrustsTheDirectory(DirectoryVersions):
+class TrustsTheDirectory(FileVersions):
     """Rule: a commit as a file counts only if the versions of its table are still files."""
 
-    def _guard_table(self, guard: TableGuard, branch: str | None) -> None:
+    def _guard_c(self, guard: TableGuard, branch: str | None) -> None:
         """Nothing."""
 
 
 def _mutant(
     name: str,
-    kind: type[DirectoryVersions | ManagedVersions],
+    kind: type[FileVersions | RowVersions | References],
     start: str,
     *actors: str,
     arbiter: str = "versions",
@@ -273,14 +276,16 @@ def _mutant(
 ) -> Mutant:
     split = tuple(tuple(each.split("+")) for each in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
-    if issubclass(kind, ManagedVersions):
+    if issubclass(kind, FileVersions):
+        return Mutant(name, mutated(file_versions_type=kind), scenario)
+    if issubclass(kind, RowVersions):
         return Mutant(name, mutated(row_versions_type=kind), scenario)
-    return Mutant(name, mutated(file_versions_type=kind), scenario)
+    return Mutant(name, mutated(references_type=kind), scenario)
 
 
 def _managed(
     name: str,
-    kind: type[DirectoryVersions | ManagedVersions],
+    kind: type[FileVersions | RowVersions | References],
     start: str,
     *actors: str,
     switches: int | None = None,
@@ -305,6 +310,9 @@ COMMIT_MUTANTS = [
     _mutant("gives numbers again", GivesNumbersAgain, "create", "append", "drop+purge+create"),
     _mutant("looks at tags once", LooksAtTagsOnce, _THREE, "tag2", "collect"),
     _mutant("tags blindly", TagsBlindly, _THREE, "tag2", "collect"),
+    _mutant("tags any table", TagsAnyTable, "create+append", "tag1", "drop+create"),
+    _mutant("branches blindly", TagsBlindly, _THREE, "branch", "append+collect"),
+    _mutant("restores unpinned", RestoresUnpinned, _THREE, "restore1", "collect"),
     _mutant("advances late", AdvancesLate, "create", "update", "update+append+collect"),
     _mutant("retains late", RetainsLate, f"{_THREE}+append", "delete3", "scrub"),
     _mutant("takes back", TakesBack, f"{_THREE}+append", "delete2", "delete3", "tag2"),

@@ -63,10 +63,10 @@ def no_waiting(tries: int = 2) -> Iterator[None]:
     quick = partial(Retry, sleep=lambda _: None, dice=lambda: 0.5)
     with (
         mock.patch.object(logging.getLogger("tiltyard.catalog.boundary"), "disabled", True),
-        mock.patch.object(logging.getLogger("tiltyard.versions.reading"), "disabled", True),
+        mock.patch.object(logging.getLogger("tiltyard.versions.file_versions"), "disabled", True),
         mock.patch.object(read_back, "Retry", quick),
         mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
-        mock.patch.object(logging.getLogger("tiltyard.versions.managed"), "disabled", True),
+        mock.patch.object(logging.getLogger("tiltyard.versions.row_versions"), "disabled", True),
         mock.patch.object(actors, "TRIES", tries),
     ):
         yield

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import LostRaceError
@@ -39,6 +40,12 @@ class Written:
             raise ConcurrentModificationError("write it again")
         self.is_staged = True
         return self.files
+
+
+def decode_version(body: bytes) -> dict[str, Any]:
+    """What a version holds. After the JSON of a restore follows what Lance's format has there."""
+    version: dict[str, Any] = json.loads(body.partition(b"\n")[0])
+    return version
 
 
 def encode_version(nonce: str | None, files: tuple[str, ...]) -> bytes:
@@ -99,12 +106,12 @@ class PlainFiles:
         self._store.delete_many(staged.files)
 
     def written_by(self, location: str, version: int) -> str | None:
-        present = self._store.get(version_files.key_of(location, version))
-        nonce: str | None = json.loads(present.body)["nonce"]
+        found = self._store.get(version_files.key_of(location, version))
+        nonce: str | None = decode_version(found.body)["nonce"]
         return nonce
 
     def fence(self, location: str, base: int) -> None:
-        held = json.loads(self._store.get(version_files.key_of(location, base)).body)
+        held = decode_version(self._store.get(version_files.key_of(location, base)).body)
         fence = {name: held[name] for name in held if name not in ("kind", "transaction")}
         fence["nonce"] = FENCE
         try:
@@ -123,7 +130,7 @@ class PlainFiles:
         held: tuple[str, ...] = ()
         if newest is not None:
             try:
-                held = tuple(json.loads(self._store.get(newest.key).body)["files"])
+                held = tuple(decode_version(self._store.get(newest.key).body)["files"])
             except NotThere as gone:
                 raise LostRaceError(f"{location} changed while it was opened") from gone
         mine = self._write(location, rows)

@@ -13,9 +13,13 @@ import dataclasses
 import functools
 from collections import deque
 from collections.abc import Hashable
+from threading import Lock
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
+from pydantic import BaseModel
+
+from tests.simulation.datasets import TwinLance
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register, Rows
 from tests.simulation.store import ScheduledStore
@@ -24,7 +28,7 @@ from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.committer import Committer, _Ticket
+from tiltyard.catalog.manifest.committer import Committer, _Submission
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.clock import Clock
@@ -39,10 +43,15 @@ from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
 from tiltyard.store import Retry
-from tiltyard.versions.directory import DirectoryVersions
-from tiltyard.versions.managed import ManagedVersions
+from tiltyard.versions.base import Refusals
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.drift import Drifts
+from tiltyard.versions.file_versions import FileVersions
 from tiltyard.versions.management import Management
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.references import References
+from tiltyard.versions.row_versions import RowVersions
+from tiltyard.versions.table_versions import TableVersions
 
 # What an actor is made of: the same objects for its whole life, without a memory of their own. The
 # committer's guesses about time and company do not matter to one who commits alone.
@@ -69,11 +78,19 @@ _PARTS = (
     Purge,
     Retry,
     Clock,
-    DirectoryVersions,
-    ManagedVersions,
+    CatalogContext,
+    TwinLance,
+    Branches,
+    Drifts,
+    FileVersions,
     Management,
+    References,
+    RowVersions,
     TableVersions,
+    type(Lock()),
 )
+# What remembers something: a value by what it has in its variables.
+_REMEMBERS = (Boundary, CommitClient, Refusals)
 
 
 def position(frame: FrameType | None) -> Hashable:
@@ -88,6 +105,11 @@ def position(frame: FrameType | None) -> Hashable:
         frames.append((frame.f_code, frame.f_lasti, variables))
         frame = frame.f_back
     return tuple(frames)
+
+
+def memory(part: object) -> Hashable:
+    """What a part of an actor has in its variables."""
+    return (type(part), _value(vars(part)))
 
 
 def _value(given: Any) -> Hashable:
@@ -113,14 +135,16 @@ def _value(given: Any) -> Hashable:
         return (given.__code__, tuple(map(_value, cells)), tuple(map(_value, defaults)))
     if isinstance(given, MethodType):
         return (given.__func__, _value(given.__self__))
-    if isinstance(given, Boundary):  # what it has read is told by its actor
-        return (Boundary, given._directory)
+    if isinstance(given, _REMEMBERS):
+        return memory(given)
+    if isinstance(given, BaseModel):
+        return repr(given)
     if isinstance(given, Rows):
         return (Rows, given.version, _value(given.tag))
     if isinstance(given, Draft):
         return (Draft, _value(given.base), _value(given.added), _value(given.removed))
-    if isinstance(given, _Ticket):
-        return (_Ticket, _value(given.edit), _value(given.change), _value(given.error))
+    if isinstance(given, _Submission):
+        return (_Submission, _value(given.edit), _value(given.change), _value(given.error))
     return _Itself(given)
 
 

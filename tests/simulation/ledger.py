@@ -3,8 +3,9 @@ whether all of it is still there.
 
 A commit that was acknowledged was in a table that lived, and is in the newest version of that table
 for ever after: an update that was skipped by another, a number that was given away twice, a version
-that others scrubbed away all show there. An acknowledged tag has its version for ever. A version
-goes only behind the boundary, and only if nobody retains it.
+that others scrubbed away all show there. Only a restore takes it away, which names a version that
+is there when it lands. An acknowledged tag or branch was one of a table that lived, and has its
+version for ever. A version goes only behind the boundary, and only if nobody retains it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from tests.simulation import views
 from tests.simulation.commits import BOTH, BRANCH, is_staged
+from tests.simulation.files import decode_version
 from tests.simulation.oracle import Violation
 from tests.simulation.process import Finished
 from tests.simulation.register import rows_of
@@ -36,9 +38,10 @@ from tiltyard.catalog.manifest.rows import (
     Row,
 )
 from tiltyard.store import Entry
+from tiltyard.versions.lance_format import restored_by
 
-COMMITS = ("append", "update", "branch_append", "branch_update", "batch")
-TAGS = ("tag1", "tag2")
+COMMITS = ("append", "update", "restore1", "branch_append", "branch_update", "batch")
+REFERENCES = ("tag1", "tag2", "branch")
 # Which versions a collector chooses, if not all but the latest.
 CHOICES: dict[str, tuple[int, ...]] = {"delete2": (2,), "delete3": (3,), "delete12": (1, 2)}
 # Whoever makes rows of versions chooses none, but a collector may leave it to others to tidy up.
@@ -50,11 +53,14 @@ _READABLE = ("live", "deleted", "held")
 
 
 class Version(NamedTuple):
-    """One version: whose commit it is, of which table, and the commits that it holds."""
+    """One version: whose commit it is, of which table, and the commits that it holds. Those before
+    version `restored_at` it has as the version had that was restored there."""
 
     commit: str
     lineage: tuple[str, ...]
     holds: frozenset[str]
+    restored_at: int = 0
+    restores: int | None = None
 
 
 BROKEN = Version("broken", (), frozenset())
@@ -77,17 +83,26 @@ class Line(NamedTuple):
 
 
 class Books(NamedTuple):
-    """What is there: the state of the table, its versions, those of its branch, and its tags."""
+    """What is there: the state of the table, its versions, those of its branch, and what refers to
+    versions by its name: tags, the branch, and pins."""
 
     kind: str
     main: Line
     branch: Line
-    tags: Mapping[str, int]
-    fork: int | None = None  # where the branch begins
+    references: Mapping[str, int]
     other: Line | None = None  # another table, if there is one
 
     def line(self, verb: str) -> Line:
         return self.branch if verb.startswith("branch") else self.main
+
+
+class Reference(NamedTuple):
+    """A tag or a branch, the version that it refers to, and the table that lives there."""
+
+    name: str
+    number: int
+    version: Version
+    lineage: tuple[str, ...]
 
 
 class Noted(NamedTuple):
@@ -100,11 +115,15 @@ class Noted(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the judge remembers. `lived` are commits that were seen in a living table."""
+    """What the judge remembers. `lived` are commits, and `referred` references with their versions,
+    that were seen in a living table; `references` those that were acknowledged."""
 
     lived: frozenset[Version] = frozenset()
     commits: frozenset[Noted] = frozenset()
-    tags: frozenset[tuple[str, int, Version]] = frozenset()
+    restores: frozenset[Version] = frozenset()
+    begun: frozenset[tuple[Op, tuple[str, ...]]] = frozenset()
+    referred: frozenset[Reference] = frozenset()
+    references: frozenset[Reference] = frozenset()
     open: frozenset[Op] = frozenset()
     collectors: frozenset[str] = frozenset()
     has_peer: bool = False
@@ -140,17 +159,10 @@ class Bookkeeper:
         other = rows_of(objects).get(views.OTHER)
         if row is not None and row.metadata.get(VERSIONS) == MANAGED:
             twin = _managed(objects, other) if other else _EMPTY
-            return Frozen(Books(kind, _managed(objects, row), _EMPTY, {}, None, twin))
+            return Frozen(Books(kind, _managed(objects, row), _EMPTY, {}, twin))
         side = f"{location}/{names.BRANCHES_DIRECTORY}/{BRANCH}"
-        folder = f"{location}/{names.REFERENCES_DIRECTORY}/tags/"
-        tags = {
-            key.removeprefix(folder).removesuffix(".json"): int(json.loads(body)["version"])
-            for key, body in objects.items()
-            if key.startswith(folder)
-        }
-        begun = objects.get(f"{location}/{names.REFERENCES_DIRECTORY}/branches/{BRANCH}.json")
-        fork = int(json.loads(begun)["parentVersion"]) if begun else None
-        return Frozen(Books(kind, _line(objects, location), _line(objects, side), tags, fork))
+        references = _references(objects, location)
+        return Frozen(Books(kind, _line(objects, location), _line(objects, side), references))
 
     def _table(self, objects: Objects) -> tuple[Row | None, str | None, str]:
         if self._marked:
@@ -178,13 +190,22 @@ class Bookkeeper:
         finished: Sequence[tuple[Op, Finished]],
     ) -> Ledger | Violation:
         books = view.books
-        ledger = _opened(ledger, started) if started else ledger
-        ledger = replace(ledger, lived=ledger.lived | _living(books))
+        ledger = self._opened(ledger, started, books) if started else ledger
+        restores = frozenset(it for it in books.main.versions.values() if it.restores)
+        for version in restores - ledger.restores:
+            if version.restores not in books.main.versions:
+                return Violation("lost", f"{version} restores a version that is gone")
+        ledger = replace(
+            ledger,
+            lived=ledger.lived | _living(books),
+            restores=ledger.restores | restores,
+            referred=ledger.referred | _referring(books),
+        )
         for op, end in finished:
             if end.verdict == "untyped":
                 return Violation("untyped", f"{op} left with {end.detail}")
             if op.verb == "replace":
-                ledger = replace(ledger, commits=frozenset(), tags=frozenset())
+                ledger = replace(ledger, commits=frozenset(), references=frozenset())
             if end.verdict != "unknown":  # else it may still happen
                 ledger = replace(ledger, open=ledger.open - {op})
             if end.verdict != "ok" or ledger.is_void:
@@ -203,13 +224,33 @@ class Bookkeeper:
             return Violation("left", f"files without rows: {set(books.main.retained)}")
         return self._audited(ledger, books) or _out_of_sight(ledger, books) or ledger
 
+    def _opened(self, ledger: Ledger, op: Op, books: Books) -> Ledger:
+        """A client that replaces whole directories may leave a mixture of two tables, if anybody
+        else is at work there. Nothing is promised then but that nobody stumbles.
+
+        At a V1 location the first request of an operation tells which table it is about.
+        """
+        open_ = ledger.open | {op}
+        has_peer = any(each.verb == "replace" for each in open_)
+        is_live = self._marked and books.kind == "live" and books.main.newest is not None
+        lineage = books.main.newest.lineage if is_live and books.main.newest else None
+        return replace(
+            ledger,
+            open=open_,
+            is_void=ledger.is_void or (has_peer and len(open_) > 1),
+            collectors=ledger.collectors | ({op.verb} & COLLECTORS),
+            begun=ledger.begun | ({(op, lineage)} if lineage else set()),
+            has_peer=ledger.has_peer or has_peer,
+        )
+
     def _audited(self, ledger: Ledger, books: Books) -> Violation | None:
         if books.kind not in _READABLE:
             return None
         for verb, number, version in ledger.commits:
             line = books.line(verb)
             held = line.newest.holds if line.newest else frozenset[str]()
-            if version.commit in version.holds and version.commit not in held:
+            is_restored = line.newest is not None and number < line.newest.restored_at
+            if version.commit in version.holds and version.commit not in held and not is_restored:
                 return Violation("lost", f"{verb} of version {number} is not in {line.newest}")
             present = line.versions.get(number)
             if present is not None and present != version and line.shows(number):
@@ -218,9 +259,9 @@ class Bookkeeper:
                 return Violation("lost", f"version {number} went, and nobody had chosen it")
             if present is None and self._strict and line.shows(number):
                 return Violation("early", f"version {number} went, boundary {line.boundary}")
-        for tag, number, version in ledger.tags:
-            if books.tags.get(tag) != number or books.main.versions.get(number) != version:
-                return Violation("lost", f"tag {tag} of version {number} refers to nothing")
+        for name, number, version, _ in ledger.references:
+            if books.references.get(name) != number or books.main.versions.get(number) != version:
+                return Violation("lost", f"{name} of version {number} refers to nothing")
         return None
 
 
@@ -233,8 +274,7 @@ class Frozen:
             books.kind,
             _flat(books.main),
             _flat(books.branch),
-            tuple(sorted(books.tags.items())),
-            books.fork,
+            tuple(sorted(books.references.items())),
             _flat(books.other or _EMPTY),
         )
         self._hash = hash(self._key)
@@ -248,8 +288,8 @@ class Frozen:
     def __str__(self) -> str:
         line = self.books.main
         told = " ".join(f"{number}:{each.commit[-4:]}" for number, each in line.versions.items())
-        tags = f", tags {dict(self.books.tags)}" if self.books.tags else ""
-        return f"{self.books.kind} [{told}] boundary {line.boundary} {set(line.retained)}{tags}"
+        names = f", {dict(self.books.references)}" if self.books.references else ""
+        return f"{self.books.kind} [{told}] boundary {line.boundary} {set(line.retained)}{names}"
 
 
 def _flat(line: Line) -> tuple[object, ...]:
@@ -257,6 +297,21 @@ def _flat(line: Line) -> tuple[object, ...]:
 
 
 _EMPTY = Line({}, 0, frozenset())
+
+
+def _references(objects: Objects, location: str) -> dict[str, int]:
+    """What tags, the branch and pins refer to, by their names."""
+    folders = (
+        f"{location}/{names.REFERENCES_DIRECTORY}/",
+        f"{names.BOUNDARIES}/{location}/pins/",
+    )
+    references = {}
+    for key, body in objects.items():
+        if key.startswith(folders):
+            known = json.loads(body)
+            name = key.rpartition("/")[2].removesuffix(".json")
+            references[name] = known.get("parentVersion") or known["version"]
+    return references
 
 
 def _line(objects: Objects, location: str) -> Line:
@@ -302,23 +357,15 @@ def _managed(objects: Objects, owner: Row) -> Line:
 
 @lru_cache(maxsize=100_000)
 def _decoded(body: bytes) -> Version:
-    known = json.loads(body)
+    known = decode_version(body)
     transaction = known.get("transaction", "").partition("-")[2].removesuffix(".txn")
     held = frozenset([*known.get("row", ()), *known.get("rows", ())])
-    return Version(transaction or known["nonce"] or "", tuple(known["files"]), held)
-
-
-def _opened(ledger: Ledger, op: Op) -> Ledger:
-    """A client that replaces whole directories may leave a mixture of two tables, if anybody else
-    is at work there. Nothing is promised then but that nobody stumbles."""
-    open_ = ledger.open | {op}
-    has_peer = any(each.verb == "replace" for each in open_)
-    return replace(
-        ledger,
-        open=open_,
-        is_void=ledger.is_void or (has_peer and len(open_) > 1),
-        collectors=ledger.collectors | ({op.verb} & COLLECTORS),
-        has_peer=ledger.has_peer or has_peer,
+    return Version(
+        transaction or known["nonce"] or "",
+        tuple(known["files"]),
+        held,
+        known.get("restored_at", 0),
+        restored_by(body),
     )
 
 
@@ -335,15 +382,25 @@ def _living(books: Books) -> frozenset[Version]:
     return frozenset(found)
 
 
+def _referring(books: Books) -> frozenset[Reference]:
+    """What refers to versions of a table that lives."""
+    versions, newest = books.main.versions, books.main.newest
+    if books.kind != "live" or newest is None:
+        return frozenset()
+    return frozenset(
+        Reference(name, number, versions[number], newest.lineage)
+        for name, number in books.references.items()
+        if number in versions
+    )
+
+
 def _noted(ledger: Ledger, op: Op, end: Finished, books: Books) -> Ledger | Violation:
-    if op.verb in TAGS:
-        tag, _, number = end.detail.partition("=")
-        version = books.main.versions.get(int(number))
-        if books.kind not in _READABLE:
-            return ledger
-        if version is None:
-            return Violation("lost", f"tag {tag} was put on version {number}, which is gone")
-        return replace(ledger, tags=ledger.tags | {(tag, int(number), version)})
+    if op.verb in REFERENCES:
+        begun = dict(ledger.begun).get(op)
+        for reference in ledger.referred:
+            if reference.name == end.detail and begun in (None, reference.lineage):
+                return replace(ledger, references=ledger.references | {reference})
+        return Violation("false", f"{op} was told that {end.detail} counts")
     if op.verb not in COMMITS:
         return ledger
     version = next((each for each in ledger.lived if each.commit == end.detail), None)
@@ -358,14 +415,14 @@ def _noted(ledger: Ledger, op: Op, end: Finished, books: Books) -> Ledger | Viol
 def _of_this_table(ledger: Ledger, books: Books) -> Ledger:
     """A purged table takes its commits and tags along."""
     if books.kind not in _READABLE:
-        return replace(ledger, commits=frozenset(), tags=frozenset())
+        return replace(ledger, commits=frozenset(), references=frozenset())
     if books.main.newest is None:
         return ledger
     lineage = books.main.newest.lineage
     return replace(
         ledger,
         commits=frozenset(each for each in ledger.commits if each.version.lineage == lineage),
-        tags=frozenset(each for each in ledger.tags if each[2].lineage == lineage),
+        references=frozenset(it for it in ledger.references if it.lineage == lineage),
     )
 
 

@@ -244,7 +244,7 @@ class DeletesWithoutTombstone(Renames):
 class LeavesRowsOver(ManifestCatalog):
     """Rule: the row of a rename that was undone makes way."""
 
-    def without_left_over(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+    def remove_stale_rows(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
         return snapshot
 
 

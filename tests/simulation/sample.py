@@ -44,6 +44,7 @@ _STARTS = {
 _COMMITS = {
     "append": 4,
     "update": 4,
+    "restore1": 1,
     "collect": 4,
     "delete2": 1,
     "delete_head": 1,

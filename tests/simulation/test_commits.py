@@ -17,11 +17,16 @@ from tests.simulation.trace import steps
 # What a search of a few seconds can afford; the report goes further.
 FEW = 250
 
-# Guard A prevents a lost update, Guard B a false success, Guard C a commit to a purged table.
+# Guard A prevents a lost update, Guard B a false success, Guard C a commit to a purged table and a
+# tag on a table that is another by now.
 LOSSES = {
     "no guard A": "lost: update of version 2 is not in",
     "no guard B": "false: a.append was told that",
     "no guard C": "false: a.append was told that",
+    "tags any table": "false: a.tag1 was told that",
+    "tags blindly": "lost: a of version 2 refers to nothing",
+    "branches blindly": "lost: side of version 3 refers to nothing",
+    "restores unpinned": "restores a version that is gone",
 }
 
 every_mutant = pytest.mark.parametrize(

@@ -6,10 +6,10 @@ what the register says. Content is told by its creator: every data file holds it
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import NamedTuple
 
+from tests.simulation.files import decode_version
 from tests.simulation.register import rows_of
 from tests.simulation.requests import Objects
 from tiltyard import names
@@ -127,7 +127,7 @@ def content_at(objects: Objects, location: str) -> tuple[str | None, int]:
 
 @lru_cache(maxsize=100_000)
 def _files(version: bytes) -> tuple[str, ...]:
-    return tuple(json.loads(version)["files"])
+    return tuple(decode_version(version)["files"])
 
 
 @lru_cache(maxsize=100_000)

@@ -4,8 +4,9 @@ it a cluster of two executor processes. A process can have one of them at a time
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,7 +19,27 @@ ROOT = Path(__file__).resolve().parents[2]
 # Tests start many short jobs on little data: a JVM that compiles less starts them sooner.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-Start = Callable[[str], SparkSession]
+
+class Start:
+    """Starts Spark on a master, after stopping the one that runs on another."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._master = ""
+        self._spark: SparkSession | None = None
+
+    def __call__(self, master: str) -> SparkSession:
+        if self._spark is None or master != self._master:
+            self.stop()
+            self._master = master
+            self._spark = session(master, memory="1g", settings=_settings(self._home))
+            self._spark.sparkContext.setLogLevel("OFF")
+        return self._spark
+
+    def stop(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+        self._spark = None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,27 +65,10 @@ def _fixtures(item: pytest.Item) -> list[str]:
 
 @pytest.fixture(scope="session")
 def start_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Starts Spark on a master, after stopping the one that runs on another."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    running: dict[str, SparkSession] = {}
-    home = tmp_path_factory.mktemp("spark")
-
-    def start(master: str) -> SparkSession:
-        if master not in running or _is_stopped(running[master]):
-            for other in running.values():
-                other.stop()
-            running.clear()
-            running[master] = session(master, memory="1g", settings=_settings(home))
-            running[master].sparkContext.setLogLevel("OFF")
-        return running[master]
-
+    start = Start(tmp_path_factory.mktemp("spark"))
     yield start
-    for each in running.values():
-        each.stop()
-
-
-def _is_stopped(spark: SparkSession) -> bool:
-    return spark.sparkContext._jsc is None
+    start.stop()
 
 
 def _settings(home: Path) -> dict[str, str]:
@@ -84,6 +88,12 @@ def _settings(home: Path) -> dict[str, str]:
 def spark(start_spark: Start) -> SparkSession:
     """A local session with two cores."""
     return start_spark("local[2]")
+
+
+@pytest.fixture
+def jvm(spark: SparkSession) -> Any:
+    """What is in Spark's JVM, by py4j."""
+    return spark.sparkContext._jvm
 
 
 @pytest.fixture

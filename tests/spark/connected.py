@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.behaviours.calls import drop
-from tests.spark.lake import Lake
+from tests.spark.lake import Lake, by_column
 from tests.spark.samples import samples
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.spark import attach, jobs, session, table
@@ -37,13 +37,12 @@ def main(server: str, root: str) -> None:
     assert [row.id for row in tables] == ["many", "prod.people", "types"]
     planned = lake.plan("types")
     for rows in (lake.load("types"), frame(spark, planned), frame(spark, planned, few=False)):
-        read = [row.asDict(recursive=True) for row in rows.collect()]
         expected = samples(in_spark=True)
-        for name in rows.columns:
-            assert [row[name] for row in read] == expected[name], name
+        for name, values in by_column(rows).items():
+            assert values == expected[name], name
     lake.put("scattered", {"id": np.arange(20)}, files=4)
     told: list[tuple[int, int]] = []
-    done = optimize(lake.root, spark, progress=lambda *each: told.append(each)).collect()
+    done = optimize(lake.root, spark, progress=lambda *counts: told.append(counts)).collect()
     assert {row.table: row.rewritten_fragments_count for row in done}["scattered"] == 4
     assert (told[0], told[-1]) == ((0, len(done)), (len(done), len(done)))
     _every_job(lake)
@@ -70,8 +69,10 @@ def _every_job(lake: Lake) -> None:
     assert (counted["scattered"], counted["old"]) == (21, 1)
     written = jobs.export(catalog, str(home.parent / "out"), spark, tables=["scattered"]).first()
     assert (written.action, written.rows) == ("exported", 21)
-    found = jobs.orphans(catalog, spark, older_than=0, even_if_young=True).collect()
-    assert ("scattered.lance/data/stray.lance", "removed") in [(e.path, e.action) for e in found]
+    listed = jobs.orphans(catalog, spark, older_than=0, even_if_young=True).collect()
+    assert ("scattered.lance/data/stray.lance", "removed") in [
+        (row.path, row.action) for row in listed
+    ]
     cleaned = jobs.cleanup(
         catalog, spark, policy=CleanupPolicy(3, min_age=0, allow_young=True)
     ).collect()

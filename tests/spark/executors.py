@@ -17,8 +17,8 @@ def executors(spark: SparkSession) -> set[int]:
     def parents(batches: object) -> object:
         yield pa.record_batch({"pid": [executor_of(os.getpid())]})
 
-    found = spark.range(0, 8, 1, 8).mapInArrow(parents, "pid long")
-    return {row.pid for row in found.collect()}
+    pids = spark.range(0, 8, 1, 8).mapInArrow(parents, "pid long")
+    return {row.pid for row in pids.collect()}
 
 
 def executor_of(worker: int) -> int:
@@ -49,8 +49,9 @@ class Killer:
             os.kill(self.victim, signal.SIGKILL)
 
 
-def kill_once_begun(victim: int, begun: Path) -> None:
+def kill_once_there(victim: int, *paths: Path) -> None:
+    """Kill an executor once all of the files are there."""
     waiting = threading.Event()
-    while not begun.exists():
+    while not all(path.exists() for path in paths):
         waiting.wait(0.01)
     os.kill(victim, signal.SIGKILL)

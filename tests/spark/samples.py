@@ -81,8 +81,6 @@ TYPES: dict[str, tuple[pa.DataType, list[Any], str, list[Any] | None]] = {
 }  # fmt: skip
 
 
-# What Lance reads back as another type than it was given.
-_READ_AS = {"string_view": pa.string(), "binary_view": pa.binary()}
 _HERE = dt.datetime.now(dt.UTC).astimezone().tzinfo
 
 
@@ -90,7 +88,7 @@ def column(name: str) -> pa.Array:
     """The values of one type."""
     kind, values, _, _ = TYPES[name]
     if isinstance(kind, pa.BaseExtensionType):
-        stored = [each.bytes if isinstance(each, uuid.UUID) else each for each in values]
+        stored = [value.bytes if isinstance(value, uuid.UUID) else value for value in values]
         return kind.wrap_array(pa.array(stored, kind.storage_type))
     return pa.array(values, kind)
 
@@ -100,7 +98,7 @@ def samples(*, in_spark: bool = False) -> Any:
     columns = {name: _three(column(name)) for name in TYPES}
     if not in_spark:
         return pa.table(columns)
-    return {name: [_shown(name, each) for each in columns[name].to_pylist()] for name in TYPES}
+    return {name: [_shown(name, value) for value in columns[name].to_pylist()] for name in TYPES}
 
 
 def _three(values: pa.Array) -> pa.Array:

@@ -64,7 +64,7 @@ def _server(port: int, folder: Path, modules: str) -> Launch:
 
 
 def _inherited() -> list[str]:
-    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 def _answers(port: int) -> bool:

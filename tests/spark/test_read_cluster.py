@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from tests.spark.executors import executor_of, executors, is_alive, kill_once_begun
-from tests.spark.lake import Lake
+from tests.spark.executors import executor_of, executors, is_alive, kill_once_there
+from tests.spark.lake import Lake, by_column
 from tests.spark.samples import samples
 from tiltyard.spark import attach, table
 from tiltyard.spark.scan import FEWEST_ROWS
@@ -39,11 +41,8 @@ def test_every_type_arrives_from_executors(cluster_lake: Lake) -> None:
     lake = cluster_lake
     lake.put("types", samples())
 
-    for read in (lake.load("types"), frame(lake.spark, lake.plan("types"), few=False)):
-        rows = [row.asDict(recursive=True) for row in read.collect()]
-        assert {name: [row[name] for row in rows] for name in read.columns} == samples(
-            in_spark=True
-        )
+    for rows in (lake.load("types"), frame(lake.spark, lake.plan("types"), few=False)):
+        assert by_column(rows) == samples(in_spark=True)
 
 
 @pytest.mark.slow
@@ -53,8 +52,8 @@ def test_views_and_table_functions_work_on_executors(cluster_lake: Lake) -> None
     attach(lake.spark, lake.root)
 
     assert lake.spark.table("prod_people").count() == 3
-    found = lake.spark.sql(f"SELECT id FROM tiltyard_tables('{lake.root}')").collect()
-    assert [row.id for row in found] == ["prod.people"]
+    tables = lake.spark.sql(f"SELECT id FROM tiltyard_tables('{lake.root}')").collect()
+    assert [row.id for row in tables] == ["prod.people"]
 
 
 @pytest.mark.slow
@@ -62,25 +61,23 @@ def test_views_and_table_functions_work_on_executors(cluster_lake: Lake) -> None
 def test_an_executor_killed_while_it_reads_costs_no_row(cluster_lake: Lake, way: str) -> None:
     lake = cluster_lake
     lake.put("many", {"id": np.arange(ROWS), "text": ["x" * 50] * ROWS}, files=8)
-    begun = Path(lake.root).parent / "begun"
+    reading = Path(lake.root).parent / "reading"
     (victim, *_) = executors(lake.spark)
     if way == "source":
         rows = lake.load("many", fragments_per_partition=1, batch_size=500)
     else:
         rows = table(lake.spark, "many", root=lake.root, num_partitions=8, batch_size=500)
 
-    def slowly(batches: object) -> object:
-        import time
-
-        for batch in batches:  # type: ignore[attr-defined]
-            if executor_of(os.getpid()) == victim:
-                begun.touch()
-                time.sleep(0.05)
+    def held(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             yield batch.select(["id"])
+            if executor_of(os.getpid()) == victim:
+                reading.touch()
+                threading.Event().wait()  # until it is killed
 
-    killer = threading.Thread(target=kill_once_begun, args=(victim, begun))
+    killer = threading.Thread(target=kill_once_there, args=(victim, reading))
     killer.start()
-    read = rows.mapInArrow(slowly, "id long")
+    read = rows.mapInArrow(held, "id long")
     result = read.selectExpr("count(*)", "count(DISTINCT id)", "sum(id)").first()
     killer.join()
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
-from tests.spark.lake import Lake
+from tests.spark.lake import Lake, plan_text
 from tiltyard import errors
-from tiltyard.spark.sql import Scanned, explain, sql
+from tiltyard.spark.sql import TableScan, explain, sql
 from tiltyard.spark.table import FEW_ROWS, table
 
 MANY = FEW_ROWS + 2_000
@@ -40,8 +40,8 @@ def ask(lake: Lake, query: str, args: Mapping[str, Any] | Sequence[Any] | None =
 
 
 def scans(lake: Lake, query: str) -> list[tuple[str, tuple[str, ...], str | None]]:
-    found = explain(lake.spark, lake.root, query)
-    return [(each.table, each.columns, each.filter) for each in found]
+    scans = explain(lake.spark, lake.root, query)
+    return [(scan.table, scan.columns, scan.filter) for scan in scans]
 
 
 @pytest.mark.parametrize(
@@ -169,9 +169,9 @@ def test_subqueries_are_looked_into(shop: Lake) -> None:
         "AND user_id IN (SELECT id FROM prod.shop.users WHERE city = 'Rome')"
     )
     # Spark plans these subqueries apart from the query, and each has its conditions.
-    found = {(name, filter) for name, _, filter in scans(shop, query)}
-    assert ("orders", "`user_id` = 1") in found
-    assert any(name == "prod.shop.users" and "'Rome'" in (text or "") for name, text in found)
+    filters = {(name, text) for name, _, text in scans(shop, query)}
+    assert ("orders", "`user_id` = 1") in filters
+    assert any(name == "prod.shop.users" and "'Rome'" in (text or "") for name, text in filters)
     assert ask(shop, query) == [(11,)]
 
 
@@ -246,8 +246,8 @@ def test_rows_are_counted_without_reading_them(lake: Lake) -> None:
 
 def test_only_the_first_rows_are_read_where_a_query_wants_no_more(shop: Lake) -> None:
     query = "SELECT name FROM prod.shop.users LIMIT 2"
-    (found,) = explain(shop.spark, shop.root, query)
-    assert (found.limit, len(ask(shop, query))) == (2, 2)
+    (scan,) = explain(shop.spark, shop.root, query)
+    assert (scan.limit, len(ask(shop, query))) == (2, 2)
     skipping = "SELECT id FROM orders LIMIT 2 OFFSET 1"
     assert ask(shop, skipping) == [(11,), (12,)]
     filtered = "SELECT id FROM orders WHERE total < 3 LIMIT 2"
@@ -262,8 +262,7 @@ def test_a_large_table_is_not_broadcast_and_a_small_one_is(lake: Lake) -> None:
 
     def joined(other: str) -> str:
         query = f"SELECT a.*, b.* FROM large a JOIN {other} b ON a.id = b.id"
-        rows = sql(lake.spark, lake.root, query)
-        return str(rows._jdf.queryExecution().executedPlan().toString())
+        return plan_text(sql(lake.spark, lake.root, query))
 
     assert "BroadcastHashJoin" in joined("small")
     assert "BroadcastHashJoin" not in joined("large")
@@ -273,19 +272,19 @@ def test_a_large_table_is_not_broadcast_and_a_small_one_is(lake: Lake) -> None:
 
 
 def test_many_rows_come_from_the_executors(lake: Lake) -> None:
-    lake.put("t", {"id": list(range(MANY)), "x": [at % 3 for at in range(MANY)]}, files=3)
-    expected = sum(at for at in range(MANY) if at % 3 == 1)
+    lake.put("t", {"id": list(range(MANY)), "x": [number % 3 for number in range(MANY)]}, files=3)
+    expected = sum(range(1, MANY, 3))
     assert ask(lake, "SELECT x, sum(id) FROM t WHERE x = 1 GROUP BY x") == [(1, expected)]
 
 
 def test_of_a_table_that_is_grouped_only_the_groups_are_sent(lake: Lake) -> None:
-    lake.put("many", {"k": [at % 3 for at in range(MANY)], "x": list(range(MANY))})
+    lake.put("many", {"k": [number % 3 for number in range(MANY)], "x": list(range(MANY))})
     lake.put("few", {"k": [1, 1, 2]})
-    (found,) = explain(lake.spark, lake.root, "SELECT k, sum(x) FROM many WHERE x > 5 GROUP BY k")
+    (scan,) = explain(lake.spark, lake.root, "SELECT k, sum(x) FROM many WHERE x > 5 GROUP BY k")
     expected = (("k", "x"), "(`x` IS NOT NULL) AND (`x` > 5)", True)
-    assert (found.columns, found.filter, found.grouped) == expected
-    (found,) = explain(lake.spark, lake.root, "SELECT k, count(*) FROM few GROUP BY k")
-    assert not found.grouped
+    assert (scan.columns, scan.filter, scan.grouped) == expected
+    (scan,) = explain(lake.spark, lake.root, "SELECT k, count(*) FROM few GROUP BY k")
+    assert not scan.grouped
     sums = [(k, sum(range(k, MANY, 3))) for k in range(3)]
     assert ask(lake, "SELECT k, sum(x) FROM many GROUP BY k") == sums
     assert ask(lake, "SELECT k, count(*) FROM few GROUP BY k") == [(1, 2), (2, 1)]
@@ -339,7 +338,7 @@ def test_a_query_can_ask_for_another_version(shop: Lake) -> None:
 
 def test_what_is_read_can_be_asked_for(shop: Lake) -> None:
     assert explain(shop.spark, shop.root, "SELECT id FROM orders WHERE total >= 2") == [
-        Scanned(
+        TableScan(
             table="orders",
             version=1,
             columns=("id", "total"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ def both(start_spark: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("aggregates")
     with pytest.MonkeyPatch.context() as patch:
         # Small tables would be read at once, and all of their rows would be one batch.
-        module = importlib.import_module("tiltyard.spark.sql")
+        module = sys.modules["tiltyard.spark.sql"]
         patch.setattr(module, "FEW_ROWS", 0)
         patch.setattr(module, "ROWS_PER_GROUPING", 7)
         # What overflows depends on the order of rows, so it is asked for by itself.
@@ -46,12 +46,12 @@ def _queries(draw: st.DrawFn) -> str:
     # depends on their order.
     call = (
         st.tuples(st.just("sum"), number)
-        | st.tuples(st.just("avg"), st.sampled_from([each for each in NUMBERS if each != "l"]))
+        | st.tuples(st.just("avg"), st.sampled_from([name for name in NUMBERS if name != "l"]))
         | st.tuples(st.sampled_from(["min", "max", "count"]), plain)
         | st.sampled_from([("count", "*"), ("sum", "m"), ("count", "DISTINCT i"), ("max", "o.n")])
     )
     calls = draw(st.lists(call, min_size=0 if keys else 1, max_size=4))
-    chosen = [*keys, *(f"{name}({value}) AS a{at}" for at, (name, value) in enumerate(calls))]
+    chosen = [*keys, *(f"{name}({value}) AS a{index}" for index, (name, value) in enumerate(calls))]
     query = f"SELECT {', '.join(chosen)} FROM t"
     if draw(st.booleans()):
         query += f" WHERE {draw(CONDITION)}"
@@ -63,7 +63,7 @@ def _queries(draw: st.DrawFn) -> str:
 
 def _rounded(rows: pa.Table) -> Counter[str]:
     """Sums of doubles depend on their order, in their last digits; zeros may have either sign."""
-    return Counter(repr([_value(each) for each in row.values()]) for row in rows.to_pylist())
+    return Counter(repr([_value(value) for value in row.values()]) for row in rows.to_pylist())
 
 
 def _value(value: Any) -> Any:
@@ -104,8 +104,8 @@ def test_many_aggregates_agree(both: Both, query: str) -> None:
     ],
 )
 def test_a_query_that_groups_is_begun_where_rows_are_read(both: Both, query: str) -> None:
-    (found,) = explain(both.lake.spark, both.lake.root, query)
-    assert found.grouped
+    (scan,) = explain(both.lake.spark, both.lake.root, query)
+    assert scan.grouped
     _agree(both, query)
 
 
@@ -130,7 +130,7 @@ def test_what_arrow_does_not_do_as_spark_does_is_left_to_spark(both: Both) -> No
     begun = [
         query
         for query in LEFT_TO_SPARK
-        if any(each.grouped for each in explain(both.lake.spark, both.lake.root, query))
+        if any(scan.grouped for scan in explain(both.lake.spark, both.lake.root, query))
     ]
     assert begun == []
 

@@ -34,21 +34,7 @@ CONDITIONS_AT_ONCE = 10
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
 FLOATS = [0.0, -0.0, 1.5, -1.5, float("nan"), NEGATIVE_NAN, float("inf"), float("-inf"), 1e300]
 TEXTS = [
-    "",
-    "a",
-    "A",
-    "ab",
-    "a%b",
-    "a_b",
-    "a\\b",
-    "it's",
-    '"',
-    "é",
-    "e\u0301",
-    "😀",
-    "\n",
-    "ß",
-    "z",
+    *("", "a", "A", "ab", "a%b", "a_b", "a\\b", "it's", '"', "é", "e\u0301", "😀", "\n", "ß", "z"),
 ]
 LONGS = [0, 1, -1, 2**63 - 1, -(2**63), 5, 300]
 INTS = [0, 1, -1, 2**31 - 1, -(2**31), 5]
@@ -69,11 +55,11 @@ ROWS = 90
 def _column(values: list[object], kind: pa.DataType, step: int) -> pa.Array:
     """Values in turn, with a null after each round; `step` keeps columns out of step."""
     cycle = [*values, None]
-    return pa.array([cycle[at * step % len(cycle)] for at in range(ROWS)], kind)
+    return pa.array([cycle[row * step % len(cycle)] for row in range(ROWS)], kind)
 
 
 def _floats(kind: type[np.floating]) -> pa.Array:
-    numbers = np.array([FLOATS[at * 5 % len(FLOATS)] for at in range(ROWS)], dtype=np.float64)
+    numbers = np.array([FLOATS[row * 5 % len(FLOATS)] for row in range(ROWS)], dtype=np.float64)
     return pa.array(numbers.astype(kind), mask=np.arange(ROWS) % 11 == 3)
 
 
@@ -81,11 +67,11 @@ def _data() -> pa.Table:
     nested = pa.StructArray.from_arrays(
         [_column(LONGS, pa.int64(), 3), _column(TEXTS, pa.string(), 7)],
         ["n", "t"],
-        mask=pa.array([at % 5 == 2 for at in range(ROWS)]),
+        mask=pa.array([row % 5 == 2 for row in range(ROWS)]),
     )
     with np.errstate(over="ignore"):
         single = _floats(np.float32)
-    naive = [each.replace(tzinfo=None) for each in MOMENTS]
+    naive = [moment.replace(tzinfo=None) for moment in MOMENTS]
     return pa.table(
         {
             "id": pa.array(range(ROWS), pa.int64()),
@@ -118,10 +104,10 @@ def _texts(literals: list[str]) -> st.SearchStrategy[str]:
     return st.sampled_from(literals)
 
 
-INTEGER = _texts([str(each) for each in (0, 1, -1, 5, 127, -128, 300, 2**31 - 1, 2**40)])
+INTEGER = _texts([str(number) for number in (0, 1, -1, 5, 127, -128, 300, 2**31 - 1, 2**40)])
 NUMBER = _texts(["0.0D", "-0.0D", "1.5D", "-1.5D", "0.1D", "1e300D", *("0", "2", "1.5", "-0.25")])
 SPECIAL = _texts(["double('NaN')", "double('Infinity')", "double('-Infinity')", "float('NaN')"])
-TEXT = _texts([_quoted(each) for each in TEXTS])
+TEXT = _texts([_quoted(text) for text in TEXTS])
 EXACT = _texts(["0", "1.1", "1.10", "-1.1", "1.105", "99999999.99", "1e2", "5"])
 DAY = _texts([f"DATE'{day:%Y-%m-%d}'" for day in DATES[::2]] + ["DATE'0001-01-01'", "'2024-02-29'"])
 MOMENT = _texts(
@@ -163,20 +149,8 @@ OTHERS = [
 ]
 PATTERN = st.sampled_from(
     [
-        "a%",
-        "%b",
-        "%a%",
-        "a_b",
-        "a\\\\%b",
-        "a\\\\_%",
-        "",
-        "%",
-        "_",
-        "é%",
-        "a%b",
-        "😀%",
-        "it\\'s",
-        "A%",
+        *("a%", "%b", "%a%", "a_b", "a\\\\%b", "a\\\\_%", ""),
+        *("%", "_", "é%", "a%b", "😀%", "it\\'s", "A%"),
     ]
 )
 
@@ -213,13 +187,13 @@ MAYBE_NOT = st.sampled_from(["", "NOT "])
 def _combined(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     pairs = st.tuples(inside, st.sampled_from(["AND", "OR"]), inside)
     return (
-        pairs.map(lambda found: f"({found[0]}) {found[1]} ({found[2]})")
-        | inside.map(lambda found: f"NOT ({found})")
-        | inside.map(lambda found: f"coalesce({found}, false)")
-        | st.tuples(inside, TRUTH).map(lambda found: f"(({found[0]}) <=> {found[1]})")
-        | inside.map(lambda found: f"({found}) IS NULL")
+        pairs.map(lambda parts: f"({parts[0]}) {parts[1]} ({parts[2]})")
+        | inside.map(lambda text: f"NOT ({text})")
+        | inside.map(lambda text: f"coalesce({text}, false)")
+        | st.tuples(inside, TRUTH).map(lambda parts: f"(({parts[0]}) <=> {parts[1]})")
+        | inside.map(lambda text: f"({text}) IS NULL")
         | st.tuples(inside, inside).map(
-            lambda found: f"CASE WHEN {found[0]} THEN {found[1]} ELSE false END"
+            lambda parts: f"CASE WHEN {parts[0]} THEN {parts[1]} ELSE false END"
         )
     )
 
@@ -263,7 +237,7 @@ class Both:
         dataset.create_scalar_index("d", "BTREE")
         dataset.create_scalar_index("l", "BTREE")
         dataset.create_scalar_index("s", "BITMAP")
-        kept = rows.filter(pa.array([at not in gone for at in range(ROWS)]))
+        kept = rows.filter(pa.array([row not in gone for row in range(ROWS)]))
         parquet.write_table(kept, path / "t.parquet")
         self.reader = lake.spark.read.parquet(str(path / "t.parquet"))
 
@@ -312,7 +286,8 @@ MANY_CONDITIONS = st.lists(CONDITION, min_size=CONDITIONS_AT_ONCE, max_size=COND
 
 def _conditions_agree(both: Both, conditions: list[str]) -> None:
     query = " UNION ALL ".join(
-        f"SELECT {at} AS asked, id FROM t WHERE {each}" for at, each in enumerate(conditions)
+        f"SELECT {number} AS asked, id FROM t WHERE {condition}"
+        for number, condition in enumerate(conditions)
     )
     assert both.ours(query) == both.theirs(query)
 
@@ -356,9 +331,9 @@ def test_the_condition_of_a_table_agrees(both: Both, condition: str) -> None:
     assert counted(rows.toArrow()) == both.theirs(f"SELECT * FROM t WHERE {condition}")
 
 
-def test_most_conditions_are_told_to_lance(both: Both) -> None:
+def test_most_conditions_become_filters_of_lance(both: Both) -> None:
     """Agreement would be easy if nothing were translated."""
-    told = [
+    translated = [
         "l = 5",
         "l IN (1, 5, NULL)",
         "i < 5000000000 AND y > 1",
@@ -383,6 +358,7 @@ def test_most_conditions_are_told_to_lance(both: Both) -> None:
         "l IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)",
         "s IN ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k')",
     ]
-    query = " UNION ALL ".join(f"SELECT id FROM t WHERE {each}" for each in told)
-    found = explain(both.lake.spark, both.lake.root, query)
-    assert [each for each, scan in zip(told, found, strict=True) if scan.filter is None] == []
+    query = " UNION ALL ".join(f"SELECT id FROM t WHERE {condition}" for condition in translated)
+    scans = explain(both.lake.spark, both.lake.root, query)
+    left = [text for text, scan in zip(translated, scans, strict=True) if scan.filter is None]
+    assert left == []

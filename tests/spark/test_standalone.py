@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +12,13 @@ import numpy as np
 import pyspark
 import pytest
 
+from tests.kit.process import free_port
 from tests.spark.conftest import Start
 from tests.spark.executors import executors
 from tests.spark.lake import Lake
 from tiltyard.spark import delete_where, merge_into
-from tiltyard.spark.java import java_home
 from tiltyard.spark.scan import FEWEST_ROWS
+from tiltyard.spark.session import java_home
 from tiltyard.spark.sql import explain, sql
 from tiltyard.spark.write import write
 
@@ -27,17 +27,11 @@ ROWS = FEWEST_ROWS * 3
 TRIES = 100
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((LOCAL, 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """The address of a master with two workers of one core each."""
     home = Path(pyspark.__file__).parent
-    address = f"spark://{LOCAL}:{_free_port()}"
+    address = f"spark://{LOCAL}:{free_port()}"
     environment = {
         **os.environ,
         "JAVA_HOME": str(java_home()),
@@ -63,9 +57,9 @@ def master(tmp_path: Path) -> Iterator[str]:
         work = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work{number}"))
         running.append(started(f"Worker {number}", *work, address))
     yield address
-    for each in reversed(running):
-        each.terminate()
-        each.wait()
+    for process in reversed(running):
+        process.terminate()
+        process.wait()
 
 
 @pytest.mark.slow
@@ -75,8 +69,7 @@ def test_a_standalone_cluster_reads_and_writes(
     spark = start_spark(master)
     try:
         lake = Lake(tmp_path / "lake", spark)
-        tried = (executors(spark) for _ in range(TRIES))
-        assert any(len(found) == 2 for found in tried)
+        assert any(len(executors(spark)) == 2 for _ in range(TRIES))
 
         rows = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 3 AS k")
         write(rows, "many", root=lake.root)
@@ -92,8 +85,8 @@ def test_a_standalone_cluster_reads_and_writes(
 
         grouped = "SELECT k, count(*) AS n FROM many GROUP BY k"
         assert explain(spark, lake.root, grouped)[0].grouped
-        expected = Counter(at % 3 for at in range(11, ROWS)) + Counter({7: 2})
+        expected = Counter(number % 3 for number in range(11, ROWS)) + Counter({7: 2})
         assert {row.k: row.n for row in sql(spark, lake.root, grouped).collect()} == expected
         assert lake.load("many").where("k = 7").count() == 2
     finally:
-        spark.stop()
+        start_spark.stop()

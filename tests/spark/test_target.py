@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.options import Options
+from tiltyard.spark.options import ReadOptions
 from tiltyard.spark.target import Target
 
 
 def _target(**given: str) -> Target:
-    return Target.parse(Options(given))
+    return Target.of(ReadOptions.parse(given))
 
 
 @pytest.mark.parametrize("by", ["path", "table"])
@@ -31,24 +31,16 @@ def test_a_relative_root_is_meant_where_the_driver_runs() -> None:
 
 
 def test_storage_options_and_properties_reach_the_catalog() -> None:
-    target = Target.parse(
-        Options(
-            {
-                "root": "s3://bucket/lake",
-                "table": "t",
-                "storage.region": "eu",
-                "manifest_enabled": "false",
-                "limit": "3",
-            }
-        )
-    )
-
-    assert target.storage == {"region": "eu"}
-    assert target.properties == {
+    properties = {
         "root": "s3://bucket/lake",
         "storage.region": "eu",
         "manifest_enabled": "false",
     }
+
+    target = _target(table="t", limit="3", **properties)
+
+    assert target.storage == {"region": "eu"}
+    assert target.properties == properties
 
 
 def test_a_path_alone_is_a_lance_directory() -> None:
@@ -92,6 +84,4 @@ def test_what_can_not_be_meant_is_refused(given: dict[str, str], said: str) -> N
 
 
 def test_a_credential_is_not_shown() -> None:
-    assert "hunter2" not in repr(
-        Target.parse(Options({"path": "s3://b/x", "storage.secret": "hunter2"}))
-    )
+    assert "hunter2" not in repr(_target(path="s3://b/x", **{"storage.secret": "hunter2"}))

@@ -121,7 +121,7 @@ def test_a_table_decides_over_types_and_order() -> None:
     result = to_arrow_schema(rows, like=table)
 
     assert result.names == ["v", "id", "new"]
-    assert [result.field(each) for each in table.names] == list(table)
+    assert [result.field(name) for name in table.names] == list(table)
     with pytest.raises(TableSchemaValidationError, match="'id' is string"):
         to_arrow_schema(spark.StructType().add("id", "string"), like=table)
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from tests.spark.executors import executor_of, executors, kill_once_there
 from tests.spark.lake import Lake
 from tests.spark.samples import samples
-from tiltyard.spark.write import write
+from tiltyard.spark import delete_where, merge_into, update_where, write
 
 
 def save(df: DataFrame, lake: Lake, mode: str = "append", table: str = "t", **options: Any) -> None:
@@ -27,20 +28,6 @@ def save(df: DataFrame, lake: Lake, mode: str = "append", table: str = "t", **op
 
 def numbers(lake: Lake, table: str = "t") -> Counter[int]:
     return Counter(lake.open(table).to_table(columns=["id"])["id"].to_pylist())
-
-
-def data_files(lake: Lake, table: str = "t") -> set[str]:
-    return {each.name for each in Path(lake.root).glob(f"{table}.lance/data/*")}
-
-
-def owned(lake: Lake, table: str = "t") -> set[str]:
-    latest = lake.open(table)
-    return {
-        file.path
-        for version in latest.versions()
-        for each in latest.checkout_version(version["version"]).get_fragments()
-        for file in each.data_files()
-    }
 
 
 def test_every_mode(lake: Lake) -> None:
@@ -78,9 +65,7 @@ def test_whatever_spark_can_hold_comes_back_as_it_was(lake: Lake) -> None:
     save(everything, lake)
 
     assert lake.load("copy").toArrow() == everything.toArrow()
-    assert [each.type for each in lake.open("copy").schema] == [
-        each.type for each in lake.open("t").schema
-    ]
+    assert lake.open("copy").schema.types == lake.open("t").schema.types
     assert lake.open("t").count_rows() == 2 * stored.num_rows
 
 
@@ -95,7 +80,7 @@ def test_a_view_can_be_inserted_into(lake: Lake) -> None:
 
 def test_a_job_that_fails_leaves_nothing(lake: Lake) -> None:
     save(lake.spark.range(3), lake)
-    before = data_files(lake)
+    before = lake.data_files()
     bad = lake.spark.range(0, 100, 1, 4).select(
         f.when(f.col("id") == 99, f.raise_error("boom").cast("long"))
         .otherwise(f.col("id"))
@@ -106,14 +91,19 @@ def test_a_job_that_fails_leaves_nothing(lake: Lake) -> None:
         save(bad, lake)
 
     assert numbers(lake) == Counter(range(3))
-    assert data_files(lake) == before
+    assert lake.data_files() == before
 
 
 @pytest.mark.slow
 def test_files_are_as_small_as_asked_for(lake: Lake) -> None:
     save(lake.spark.range(0, 100, 1, 1), lake, max_rows_per_file=30)
 
-    assert [each.count_rows() for each in lake.open("t").get_fragments()] == [30, 30, 30, 10]
+    assert [fragment.count_rows() for fragment in lake.open("t").get_fragments()] == [
+        30,
+        30,
+        30,
+        10,
+    ]
 
 
 @pytest.mark.slow
@@ -135,13 +125,13 @@ def test_two_jobs_append_while_others_overwrite(lake: Lake) -> None:
             done.add(number)
 
     with ThreadPoolExecutor(3) as pool:
-        work = [(at, "overwrite" if at % 3 == 0 else "append") for at in range(1, 13)]
-        list(pool.map(lambda each: job(*each), work))
+        work = [(number, "overwrite" if number % 3 == 0 else "append") for number in range(1, 13)]
+        list(pool.map(lambda terms: job(*terms), work))
 
     latest = lake.open("t")
     held: set[int] = set()
     seen: set[int] = set()
-    for version in sorted(each["version"] for each in latest.versions()):
+    for version in sorted(entry["version"] for entry in latest.versions()):
         counts = Counter(
             number // 1000
             for number in latest.checkout_version(version).to_table()["id"].to_pylist()
@@ -155,82 +145,58 @@ def test_two_jobs_append_while_others_overwrite(lake: Lake) -> None:
         held, seen = set(counts), seen | new
     assert seen == done
     assert done
-    assert data_files(lake) == owned(lake)
+    assert lake.data_files() == lake.owned_files()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
-    cluster_lake: Lake, times: int
+    cluster_lake: Lake, tmp_path: Path, times: int
 ) -> None:
     lake, spark = cluster_lake, cluster_lake.spark
-    save(spark.range(-5, 0), lake)
     rows = 400_000
+    padding = "x" * 200  # a task that waits has sent more than fits into the buffers before it
+    save(spark.range(-5, 0).withColumn("padding", f.lit(padding)), lake)
+    before = lake.data_files()
+    victims = sorted(executors(spark))[:times]
 
-    def slowly(batches: Any) -> Any:
-        for batch in batches:
-            time.sleep(0.05)
+    def hold(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """On the executors to be killed: wait in the middle of the first task."""
+        for number, batch in enumerate(batches):
             yield batch
+            if number == 2 and executor_of(os.getpid()) in victims:
+                (tmp_path / f"held-{executor_of(os.getpid())}").touch()
+                threading.Event().wait()
 
-    source = spark.range(0, rows, 1, 8).mapInArrow(slowly, "id long")
-    killed: list[int] = []
+    def kill() -> None:
+        for victim in victims:
+            kill_once_there(victim, tmp_path / f"held-{victim}", tmp_path / "written")
 
-    def killer() -> None:
-        for _ in range(times):
-            seen = len(list(Path(lake.root).glob("t.lance/data/*")))
-            while len(list(Path(lake.root).glob("t.lance/data/*"))) < seen + 1:
-                time.sleep(0.02)
-            victim = next(each for each in _java_children() if each not in killed)
-            os.kill(victim, signal.SIGKILL)
-            killed.append(victim)
+    def look_for_files() -> None:
+        waiting = threading.Event()
+        while lake.data_files() == before:
+            waiting.wait(0.01)
+        (tmp_path / "written").touch()
 
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(killer)
-        save(source, lake, max_rows_per_file=20_000)
-        running.result(timeout=60)
+    source = spark.range(0, rows, 1, 8).withColumn("padding", f.lit(padding))
+    held = source.mapInArrow(hold, "id long, padding string")
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(kill), pool.submit(look_for_files)]
+        save(held, lake, max_rows_per_file=1000, batch_size=1000)
+        for thread in running:
+            thread.result(timeout=60)
 
-    assert len(killed) == times
     assert numbers(lake) == Counter(range(-5, rows))
     assert lake.open("t").version == 2, "one commit"
-    named = [file.path for each in lake.open("t").get_fragments() for file in each.data_files()]
+    fragments = lake.open("t").get_fragments()
+    named = [file.path for fragment in fragments for file in fragment.data_files()]
     assert len(named) == len(set(named))
-    stray = {each for each in data_files(lake) - owned(lake) if not each.startswith(".tmp")}
+    stray = {name for name in lake.data_files() - lake.owned_files() if not name.startswith(".tmp")}
     assert not stray, "what the killed task had written is swept by name"
-
-
-def _java_children() -> list[int]:
-    """Executors of the local cluster: JVMs that run the executor's main class."""
-    found = []
-    for each in Path("/proc").iterdir():
-        if each.name.isdigit():
-            try:
-                command = (each / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"CoarseGrainedExecutorBackend" in command and str(os.getpid()) in _ancestry(
-                each.name
-            ):
-                found.append(int(each.name))
-    return sorted(found)
-
-
-def _ancestry(pid: str) -> list[str]:
-    """The processes above one, so that only our own executors are killed."""
-    found = []
-    while pid not in ("0", "1"):
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            break
-        pid = stat[1]
-        found.append(pid)
-    return found
 
 
 @pytest.mark.slow
 def test_the_cluster_writes_and_merges_as_one_process_does(cluster_lake: Lake) -> None:
-    from tiltyard.spark.merge import delete_where, merge_into, update_where
-
     lake, spark = cluster_lake, cluster_lake.spark
     save(spark.range(0, 50_000, 1, 4).withColumn("v", f.lit("old")), lake, max_rows_per_file=5_000)
     source = spark.range(40_000, 60_000, 1, 4).withColumn("v", f.lit("new"))
@@ -242,10 +208,10 @@ def test_the_cluster_writes_and_merges_as_one_process_does(cluster_lake: Lake) -
     assert (merged.updated, merged.inserted) == (10_000, 10_000)
     assert (deleted.deleted, updated.updated) == (1000, 59)
     expected = {
-        each: "mid" if each % 1000 == 0 else "old" if each < 40_000 else "new"
-        for each in range(1000, 60_000)
+        number: "mid" if number % 1000 == 0 else "old" if number < 40_000 else "new"
+        for number in range(1000, 60_000)
     }
-    found = lake.open("t").to_table()
-    assert found.num_rows == len(expected)
-    assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
-    assert data_files(lake) == owned(lake)
+    stored = lake.open("t").to_table()
+    assert stored.num_rows == len(expected)
+    assert dict(zip(stored["id"].to_pylist(), stored["v"].to_pylist(), strict=True)) == expected
+    assert lake.data_files() == lake.owned_files()

@@ -17,7 +17,8 @@ from lance_namespace.errors import ErrorCode
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop, refused
 from tests.behaviours.processes import context
-from tests.kit.stores import Crash, Fault, FaultyStore
+from tests.kit.catalogs import open_faulty
+from tests.kit.stores import Crash, Fault
 from tests.versions.staging import publish, stage
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.table import ManifestTable
@@ -103,12 +104,8 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
     base = [BEFORE]
     seen = set()
     for at in range(100):
-        client = _open(root)
-        client.context.catalog.find(("one",))
+        client, store = open_faulty(_open(root), bulk=1)
         entries = stage(client, MORE, *BOTH)
-        store = FaultyStore(client.context.store, bulk=1)
-        assert client.services.versions.rows is not None
-        client.services.versions.rows._store = client.context.manifest.table._store = store
         plan = store.plan(fault, after=at)
         with suppress(Crash):
             publish(client, entries)

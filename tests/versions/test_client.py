@@ -20,7 +20,8 @@ from tiltyard.errors import (
     TableNotFoundError,
     VersionBehindBoundaryError,
 )
-from tiltyard.versions.directory import DirectoryVersions, NewVersion
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.file_versions import FileVersions
 
 MODES = {
     "directory": {"manifest_enabled": False},
@@ -41,14 +42,14 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespac
 def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The versions that went through the room."""
     seen: list[int] = []
-    publish = DirectoryVersions.create
+    publish = FileVersions.create
 
-    def watching(self: DirectoryVersions, new: NewVersion) -> object:
+    def watching(self: FileVersions, new: NewVersion) -> object:
         answer = publish(self, new)
         seen.append(answer.version)
         return answer
 
-    monkeypatch.setattr(DirectoryVersions, "create", watching)
+    monkeypatch.setattr(FileVersions, "create", watching)
     return seen
 
 

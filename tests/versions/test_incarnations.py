@@ -13,13 +13,15 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 import tiltyard
 from tests.behaviours.calls import create
 from tests.behaviours.modes import COMPATIBILITY, V1, Mode
-from tests.kit.stores import FaultyStore
+from tests.kit.catalogs import open_faulty
 from tests.peers.clients import open_pylance
-from tiltyard import DirectoryNamespace
+from tiltyard import DirectoryNamespace, names
 from tiltyard.catalog import version_files
+from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.version_files import key_of
 from tiltyard.errors import ConcurrentModificationError, TableVersionNotFoundError
-from tiltyard.versions.directory import NewVersion
+from tiltyard.store import Retry
+from tiltyard.versions.base import NewVersion
 
 OLD = pa.table({"id": [1]})
 NEW = pa.table({"id": [7]})
@@ -171,30 +173,25 @@ def test_a_purge_begins_no_new_incarnation(
     assert [
         each.version for each in version_files.every(catalog.context.store, "people.lance")
     ] == [8, 9]
-    assert catalog.services.versions._files._boundary(
-        catalog.context.catalog.find(("people",)), None
-    ).mark() == (
-        1,
-        6,
-    )
+    directory = f"{names.BOUNDARIES}/people.lance"
+    boundary = Boundary(catalog.context.store, directory, catalog.context.clock, Retry())
+    assert boundary.mark() == (1, 6)
 
 
 def test_a_commit_takes_no_request_more_once_it_is_known(
     catalog: DirectoryNamespace, root: str, mode: Mode
 ) -> None:
+    writer, store = open_faulty(catalog)
+
     def asked(version: int) -> int:
-        key = f"{key_of('people.lance', version)}-{'0' * 8}-staged"
-        catalog.context.store.put(
-            key, catalog.context.store.get(key_of("people.lance", version - 1)).body
-        )
-        files, counting = catalog.services.versions._files, FaultyStore(catalog.context.store)
-        files._store = counting
-        for boundary in files._boundaries.values():
-            boundary._store = counting
-        files.create(NewVersion(("people",), version, key))
-        return len(counting.requests)
+        body = catalog.context.store.get(key_of("people.lance", version - 1)).body
+        staged = _staged(catalog, body, version)
+        before = len(store.requests)
+        writer.services.versions.create(staged)
+        return len(store.requests) - before
 
     _collected(catalog)
+    writer.context.catalog.find(("people",))
     before = asked(8)
     _replace(root, mode, 2)
     asked(3)

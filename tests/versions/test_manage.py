@@ -13,14 +13,14 @@ from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, declare, describe, drop, make_namespace, refused
-from tests.kit.catalogs import to_change
-from tests.kit.stores import Fault, FaultyStore
+from tests.kit.catalogs import open_faulty, to_change
+from tests.kit.stores import Fault
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.edits import StartManaging
 from tiltyard.catalog.manifest.table import WRITER_FLAGS
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError
 from tiltyard.tables import fragments
-from tiltyard.versions.management import Keeping
+from tiltyard.versions.management import StoredAs
 
 MORE = PEOPLE.slice(0, 1)
 
@@ -55,7 +55,7 @@ def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> N
 
 def _is_managed(catalog: DirectoryNamespace, *table: str) -> bool:
     found = catalog.context.catalog.find(table)
-    return found.managed and not found.arriving
+    return found.managed and not found.becoming_managed
 
 
 def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
@@ -65,7 +65,7 @@ def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
     declare(catalog, "plants")
     done = {each.id: each for each in catalog.versions.manage()}
     assert done["people",].added == 3
-    assert done["plants",].versions is Keeping.ROWS
+    assert done["plants",].versions is StoredAs.ROWS
     assert _versions(catalog, "people") == [1, 4, 5]
     _append(catalog, "people")
     assert catalog.open_table(["people"]).count_rows() == len(PEOPLE) + 5
@@ -108,9 +108,9 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
     create(catalog, "people")
     create(catalog, "prod", "people")
     done = {each.id: each for each in catalog.versions.manage()}
-    assert done["people",].versions is Keeping.FILES
+    assert done["people",].versions is StoredAs.FILES
     assert "V1" in (done["people",].reason or "")
-    assert done["prod", "people"].versions is Keeping.ROWS
+    assert done["prod", "people"].versions is StoredAs.ROWS
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2]
     with refused(ErrorCode.INVALID_TABLE_STATE):
@@ -153,10 +153,8 @@ def test_a_writer_that_trusts_files_meets_the_rows(
 ) -> None:
     """The catalog is managed between two steps of a commit: it is not lost, nor done twice."""
     create(catalog, "people")
-    writer = _open(tmp_path)
+    writer, store = open_faulty(catalog)
     dataset = to_change(writer, "people")
-    store = FaultyStore(writer.context.store)
-    writer.services.versions._files._store = writer.context.manifest.table._store = store
     for after in range(4):
         store.plan(
             Fault.STALL_AFTER,
@@ -181,12 +179,13 @@ def test_a_collector_that_trusts_files_meets_the_rows(
 ) -> None:
     create(catalog, "people")
     _append(catalog, "people", 3)
-    collector = _open(tmp_path)
+    collector, store = open_faulty(catalog)
     collector.context.catalog.find(("people",))
-    store = FaultyStore(collector.context.store)
-    collector.services.versions._files._store = store
     store.plan(
-        Fault.STALL_AFTER, verb="list", hook=lambda: _open(tmp_path).versions.manage(), times=1
+        Fault.STALL_AFTER,
+        verb="list",
+        key="*/_versions",
+        hook=lambda: _open(tmp_path).versions.manage(),
     )
     _delete(collector, "people", 1, 2)
     assert _versions(catalog, "people") == [3, 4]

@@ -29,7 +29,8 @@ from tests.behaviours.calls import (
     rename,
     tables,
 )
-from tests.kit.stores import Crash, Fault, FaultyStore
+from tests.kit.catalogs import open_faulty
+from tests.kit.stores import Crash, Fault
 from tests.peers.clients import open_pylance
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
@@ -189,11 +190,7 @@ def test_a_stale_writer_is_told_after_a_rename_too(catalog: DirectoryNamespace) 
 def _uncopied(catalog: DirectoryNamespace) -> tuple[str, str]:
     """A version that was committed by a process that died before it was copied."""
     create(catalog, "people")
-    client = _again(catalog)
-    assert client.services.versions.rows is not None
-    client.context.catalog.find(("people",))
-    store = FaultyStore(client.context.store)
-    client.services.versions.rows._store = store
+    client, store = open_faulty(catalog)
     store.plan(Fault.CRASH_BEFORE, verb="move", times=100)
     with pytest.raises((Crash, OSError)):
         _append(client, "people")
@@ -243,10 +240,7 @@ def test_a_reader_that_may_not_write_reads_the_staged_file(
 def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     _append(catalog, "people", times=3)
-    client = _again(catalog)
-    assert client.services.versions.rows is not None
-    store = FaultyStore(client.context.store, bulk=1)
-    client.services.versions.rows._store = store
+    client, store = open_faulty(catalog, bulk=1)
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=1)
     with pytest.raises(Crash):
         _delete(client, 1, 3)

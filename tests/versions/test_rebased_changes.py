@@ -16,7 +16,7 @@ from tests.maintenance.catalogs import rows
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.lance_format import transaction_of
 
 LATEST_ONLY = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
 

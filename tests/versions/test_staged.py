@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.versions.staged import transaction_of
+from tiltyard.versions.lance_format import transaction_of
 
 UUID = str(uuid.UUID(int=7))
 

@@ -1,11 +1,9 @@
-"""Who may do what at a server: roles, the keys that prove them, and sessions that stand for keys.
+"""Who may do what at a server: principals with roles, the API keys that prove them, and sessions.
 
-Nothing here knows of HTTP or of a catalog. The REST server and the console ask the same door.
+Independent of HTTP and of the catalog; the REST server and the console both use it.
 """
 
-from tiltyard.access.keyring import Keyring
-from tiltyard.access.keys import Key, NewKey
+from tiltyard.access.keys import Key, Keyring, NewKey, Sessions
 from tiltyard.access.roles import LOCAL, Principal, Role
-from tiltyard.access.sessions import Sessions
 
 __all__ = ["LOCAL", "Key", "Keyring", "NewKey", "Principal", "Role", "Sessions"]

@@ -1,8 +1,9 @@
-"""Roles, and who has one. A role contains those below it; a prefix limits it to a namespace."""
+"""Roles and principals. A role includes the roles below it; a prefix limits a principal to one
+namespace and everything below it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,14 +11,14 @@ from tiltyard.errors import PermissionDeniedError
 
 
 class Role(StrEnum):
-    """What somebody may do. Readers look, writers change what can be undone, admins the rest."""
+    """A reader reads, a writer also changes what can be undone, an admin does everything."""
 
     READER = "reader"
     WRITER = "writer"
     ADMIN = "admin"
 
     def allows(self, needed: Role) -> bool:
-        """Whether this role contains the other."""
+        """Whether this role includes the other."""
         return _RANK[self] >= _RANK[needed]
 
 
@@ -26,33 +27,40 @@ _RANK = {role: rank for rank, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks. With a prefix, nothing outside that namespace exists for them."""
+    """An authenticated client. With a prefix, it sees that namespace and nothing else."""
 
     name: str
     role: Role
     prefix: tuple[str, ...] = ()
 
-    def may(self, needed: Role) -> bool:
+    def has_role(self, needed: Role) -> bool:
         return self.role.allows(needed)
 
     def sees(self, identifier: Sequence[str]) -> bool:
-        """Whether a table or namespace lies in theirs. The empty id is the whole catalog."""
+        """Whether a table or namespace lies inside the prefix. The empty id is the whole catalog:
+        only a principal without a prefix sees it."""
         return tuple(identifier[: len(self.prefix)]) == self.prefix
 
-    def require(self, needed: Role) -> None:
-        """PermissionDeniedError unless they have the role."""
-        if not self.may(needed):
+    def require_role(self, needed: Role) -> None:
+        """PermissionDeniedError unless the principal has the role."""
+        if not self.has_role(needed):
             raise PermissionDeniedError(
                 f"this needs the role {needed}, and {self.name!r} has {self.role}"
             )
 
-    def require_sight(self, identifier: Sequence[str]) -> None:
-        """PermissionDeniedError for what lies outside their namespace."""
+    def require_visible(self, identifier: Sequence[str]) -> None:
+        """PermissionDeniedError unless the principal sees the table or namespace."""
         if not self.sees(identifier):
             raise PermissionDeniedError(
                 f"{self.name!r} may only use namespace {'.'.join(self.prefix)!r}"
             )
 
+    def authorize(self, needed: Role, identifiers: Iterable[Sequence[str]]) -> None:
+        """PermissionDeniedError unless the principal has the role and sees every id."""
+        self.require_role(needed)
+        for identifier in identifiers:
+            self.require_visible(identifier)
 
-# Whoever reaches a server that listens on the loopback interface only, and has no keys.
+
+# Every client of a server without keys, which listens on the loopback interface only.
 LOCAL = Principal("local", Role.ADMIN)

@@ -24,7 +24,8 @@ class Table:
 
     `only_declared` is None where finding the table did not show whether it has a version yet;
     `properties` is None where the mode has no place for them. The versions of a `managed` table are
-    rows of the manifest, or about to be: then it is `arriving`, and readers go by its files.
+    rows of the manifest; while it is `becoming_managed` they are about to be, and readers go by its
+    files.
     """
 
     id: TableId
@@ -32,7 +33,7 @@ class Table:
     only_declared: bool | None = None
     properties: Mapping[str, str] | None = None
     managed: bool = False
-    arriving: bool = False
+    becoming_managed: bool = False
 
     @property
     def has_marker(self) -> bool:

@@ -70,7 +70,7 @@ class CompatibleCatalog:
     def list_all_tables(self) -> Sequence[str]:
         """One request and one listing."""
         snapshot = self._manifest.read()
-        below = [each for each in snapshot.table_ids if names.DELIMITER in each]
+        below = [table for table in snapshot.table_ids if names.DELIMITER in table]
         return sorted([*self._root_tables(snapshot), *below])
 
     def _root_tables(self, snapshot: Snapshot) -> list[str]:
@@ -91,12 +91,12 @@ class CompatibleCatalog:
         snapshot = self._manifest.read()
         row = snapshot.get(table[0])
         if row is not None and not row.is_index:
-            found = self._manifest.look_up(snapshot, table)
-            if found is None:
+            present = self._manifest.find_in(snapshot, table)
+            if present is None:
                 raise self._manifest.missing(snapshot, table)
-            return found
+            return present
         state = self._directory.look(table)
-        if not state.is_visible or names.table_directory(table[0]) in snapshot.taken_directories:
+        if not state.is_visible or state.location in snapshot.taken_directories:
             hint = why_hidden(state)
             raise no_such_table(table, hint) if hint else self._manifest.missing(snapshot, table)
         return _with_properties(state.as_table(), row)
@@ -105,22 +105,20 @@ class CompatibleCatalog:
         """One request for a table of the manifest, three for a root table at its V1 location."""
         if len(table) > 1:
             return self._manifest.holder(table)
-        return self._root_occupant(table, self._manifest.read())
-
-    def _root_occupant(self, table: TableId, snapshot: Snapshot) -> Table | None:
+        snapshot = self._manifest.read()
         row = snapshot.get(table[0])
         if row is not None and not row.is_index:
             return self._manifest.holder(table)
         if names.table_directory(table[0]) in snapshot.taken_directories:
-            return None  # its directory went to another name, so it gets a new one
-        found = self._directory.holder(table)
-        return None if found is None else _with_properties(found, row)
+            return None  # another name has its directory, so it gets a new one
+        present = self._directory.holder(table)
+        return None if present is None else _with_properties(present, row)
 
     def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """One request for a table of the manifest, three for a root table at its V1 location.
 
-        A root table goes to `<name>.lance`, unless that directory was given to another name, its
-        versions can't go on there, or are to be rows: then it gets a directory of its own.
+        A root table goes to `<name>.lance`, unless another name has that directory, its versions
+        can't continue there, or are to be rows: then it gets a directory of its own.
         """
         check_properties(properties)
         if len(table) > 1:
@@ -134,7 +132,7 @@ class CompatibleCatalog:
         state = self._directory.look(table)
         if state.is_visible:
             return CreateTarget(_with_properties(state.as_table(), row), exists=True)
-        if state.is_free and (snapshot.managed or not state.goes_on):
+        if state.is_free and (snapshot.managed or not state.can_continue):
             return CreateTarget(self._elsewhere(table, properties, row), exists=False)
         if not state.is_free:
             raise already_exists(table, hint=why_hidden(state))
@@ -153,21 +151,20 @@ class CompatibleCatalog:
 
         The directory of a root table decides about its name, so those are reserved first.
         """
-        has_root_tables = any(len(each) == 1 for each in tables)
-        snapshot = self._manifest.read() if has_root_tables else EMPTY
-        placed = [self._declared(each, kept, snapshot) for each, kept in tables.items()]
-        publish = AllOf(tuple(self._publishing(table) for table in placed))
-        if has_root_tables:
-            at_root = [each[0] for each in tables if len(each) == 1]
-            if any(not as_row(each).is_index and snapshot.get(each.id[0]) for each in placed):
-                snapshot = self._manifest.read()  # a row has made way
-            snapshot = self._manifest.without_left_over(snapshot, at_root)
+        at_root = [table[0] for table in tables if len(table) == 1]
+        snapshot = self._manifest.read() if at_root else EMPTY
+        placed = [self._declared(table, kept, snapshot) for table, kept in tables.items()]
+        here = [table for table in placed if table.has_marker]
+        elsewhere = [table for table in placed if not table.has_marker]
+        publish = AllOf(tuple(self._to_publish(table) for table in placed))
+        if at_root:
+            if any(snapshot.get(table.id[0]) for table in elsewhere):
+                snapshot = self._manifest.read()  # a stale row was removed
+            snapshot = self._manifest.remove_stale_rows(snapshot, at_root)
             publish.apply(Draft(snapshot))  # a refusal has to come before anything is reserved
         self._manifest.require_conditions()
-        for each in placed:
-            if as_row(each).is_index:
-                self._directory.reserve(each)
-        elsewhere = [each for each in placed if not as_row(each).is_index]
+        for table in here:
+            self._directory.reserve(table)
         self._manifest.submit(publish, self._manifest.reservations(elsewhere))
         return placed
 
@@ -180,7 +177,7 @@ class CompatibleCatalog:
         if len(table) > 1 or elsewhere or location in snapshot.taken_directories:
             return self._manifest.place(table, properties)
         state = self._directory.look(table)
-        may_be_here = state.goes_on and not snapshot.managed
+        may_be_here = state.can_continue and not snapshot.managed
         if state.is_empty and state.marker.state is State.LIVE and may_be_here:
             return Table(table, location, only_declared=True, properties=dict(properties))
         is_over = state.marker.state in (State.PURGED, State.PURGING, State.MOVED)
@@ -189,23 +186,22 @@ class CompatibleCatalog:
         raise already_exists(table, hint=why_hidden(state))
 
     def _elsewhere(self, table: TableId, properties: Mapping[str, str], index: Row | None) -> Table:
-        """A directory with a hash. A row of what once lay at the V1 location makes way."""
+        """A directory of its own. A row of an earlier table at the V1 location is removed."""
         if index is not None:
             self._manifest.submit(RemoveStaleRow(index.identity))
         return self._manifest.place(table, properties)
 
     def publish(self, table: Table) -> None:
-        publishing = self._publishing(table)
-        if as_row(table).is_index:
-            with suppress(InvalidInputError):  # it was renamed as soon as it was there
-                self._manifest.submit_at(table.id, publishing)
+        publish = self._to_publish(table)
+        if table.has_marker:
+            with suppress(InvalidInputError):  # another process has renamed it already
+                self._manifest.submit_at(table.id, publish)
         else:
-            self._manifest.submit(publishing)
+            self._manifest.submit(publish)
         self._directory.stamp_if_new()
 
-    def _publishing(self, table: Table) -> Edit:
-        row = as_row(table)
-        return IndexTable(row) if row.is_index else self._manifest.adding(table)
+    def _to_publish(self, table: Table) -> Edit:
+        return IndexTable(as_row(table)) if table.has_marker else self._manifest.to_add(table)
 
 
 def _with_properties(table: Table, row: Row | None) -> Table:

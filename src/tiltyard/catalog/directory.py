@@ -39,9 +39,10 @@ TOMBSTONE_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
-    """Everything that lies at a V1 location: the directory's first level, and the marker."""
+    """What is at a V1 location: the listing of the directory's first level, and the marker."""
 
     name: str
+    location: str
     inside: Listing
     marker: Marker
 
@@ -55,13 +56,15 @@ class DirectoryState:
 
     @property
     def is_reserved(self) -> bool:
-        return any(entry.name == names.RESERVATION for entry in self.inside.objects)
+        reservation = f"{self.location}/{names.RESERVATION}"
+        return any(entry.key == reservation for entry in self.inside.objects)
 
     @property
     def hidden_by_peer(self) -> bool:
         """A nested marker that is not ours: ours only counts together with the root marker."""
+        nested = f"{self.location}/{names.DEREGISTERED}"
         return any(
-            entry.name == names.DEREGISTERED and not marker.is_ours_nested(entry.size)
+            entry.key == nested and not marker.is_ours_nested(entry.size)
             for entry in self.inside.objects
         )
 
@@ -78,8 +81,11 @@ class DirectoryState:
         return self.marker.state is not State.DEREGISTERED
 
     @property
-    def goes_on(self) -> bool:
-        """Whether versions can go on here after a dropped table: Lance counts from a manifest."""
+    def can_continue(self) -> bool:
+        """Whether the versions of a new table can follow those of the one before.
+
+        Lance counts from the last manifest, so one has to exist, or to be kept in the marker.
+        """
         floor, kept = self.marker.floor, self.marker.last_manifest
         if self.marker.state is State.PURGED:
             return floor == 0 or (kept is not None and kept.version == floor)
@@ -90,8 +96,7 @@ class DirectoryState:
         return self.marker.state is State.REVIVING
 
     def as_table(self) -> Table:
-        location = names.table_directory(self.name)
-        return Table((self.name,), location, only_declared=not self.has_versions)
+        return Table((self.name,), self.location, only_declared=not self.has_versions)
 
 
 class DirectoryCatalog:
@@ -125,11 +130,9 @@ class DirectoryCatalog:
         """
         only_root(namespace)
         listing = self._store.list()
-        hidden = {
-            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
-        }
-        found = (names.table_name(directory) for directory in listing.directories)
-        visible = sorted(name for name in found if name is not None and name not in hidden)
+        hidden = marker.hidden_tables(listing)
+        tables = (names.table_name(directory) for directory in listing.directories)
+        visible = sorted(name for name in tables if name is not None and name not in hidden)
         return visible if is_lifted(listing) else self._without_nested(visible)
 
     def _without_nested(self, tables: Sequence[str]) -> list[str]:
@@ -138,17 +141,18 @@ class DirectoryCatalog:
             return [name for name, hides in zip(tables, hidden, strict=True) if not hides]
 
     def _is_hidden_by_peer(self, name: str) -> bool:
-        inside = self._store.list(names.table_directory(name))
-        return DirectoryState(name, inside, marker.ABSENT).hidden_by_peer
+        location = names.table_directory(name)
+        inside = self._store.list(location)
+        return DirectoryState(name, location, inside, marker.ABSENT).hidden_by_peer
 
     def notice_if_new(self) -> None:
-        """Before the first table comes: a directory without any has no nested markers either.
+        """Before the first table is made: a root without any has no nested markers either.
 
         One listing per process.
         """
         if self._is_new is None:
             listing = self._store.list()
-            has_tables = any(names.table_name(each) for each in listing.directories)
+            has_tables = any(names.table_name(directory) for directory in listing.directories)
             self._is_new = not (has_tables or is_lifted(listing))
             if has_tables and not is_lifted(listing):
                 log.info(
@@ -157,7 +161,7 @@ class DirectoryCatalog:
                 )
 
     def stamp_if_new(self) -> None:
-        """After the first table came, of what was noticed before."""
+        """After the first table was made in a root that was empty before."""
         if self._is_new:
             self.stamp()
             self._is_new = False
@@ -180,15 +184,17 @@ class DirectoryCatalog:
         """What lies at the table's location, visible or not. Two requests."""
         self.must_be_flat(table)
         name = table[-1]
-        inside = self._store.list(names.table_directory(name))
-        return DirectoryState(name, inside, marker.read(self._store, name))
+        location, key = names.table_directory(name), names.marker_key(name)
+        inside = self._store.list(location)
+        return DirectoryState(name, location, inside, marker.read(self._store, name, key))
 
     def is_taken(self, name: str) -> bool:
         """Whether a visible table has a name. One request if nothing lies there, else two."""
-        inside = self._store.list(names.table_directory(name))
+        location = names.table_directory(name)
+        inside = self._store.list(location)
         if not (inside.objects or inside.directories):
             return False
-        return DirectoryState(name, inside, marker.read(self._store, name)).is_visible
+        return DirectoryState(name, location, inside, marker.read(self._store, name)).is_visible
 
     def find(self, table: TableId) -> Table:
         """Two requests."""
@@ -226,21 +232,21 @@ class DirectoryCatalog:
         """Three requests a table: what is there, the marker, and the reservation."""
         placed = [self.place(table, properties) for table, properties in tables.items()]
         self._store.require_conditions()
-        states = [self.look(each.id) for each in placed]
-        for each, state in zip(placed, states, strict=True):
-            self._must_be_declarable(each.id, state)
-        for each, state in zip(placed, states, strict=True):
+        states = [self.look(table.id) for table in placed]
+        for table, state in zip(placed, states, strict=True):
+            self._require_declarable(table.id, state)
+        for table, state in zip(placed, states, strict=True):
             if state.marker.hides:  # an old tombstone
                 following = replace(state.marker.forgotten(), floor=0)
                 marker.swap(self._store, state.name, state.marker, following, self._clock)
-            self.reserve(each)
+            self.reserve(table)
         return placed
 
-    def _must_be_declarable(self, table: TableId, state: DirectoryState) -> None:
-        """A reservation has no version that could tell it from files of an earlier table."""
+    def _require_declarable(self, table: TableId, state: DirectoryState) -> None:
+        """A reservation has no version that could distinguish it from files of an earlier table."""
         if not state.is_empty or state.marker.state not in (State.LIVE, State.PURGED):
             raise already_exists(table, hint=why_hidden(state))
-        if state.marker.state is State.LIVE and not state.goes_on:
+        if state.marker.state is State.LIVE and not state.can_continue:
             raise marker.cannot_go_on(state.name)
         if state.marker.state is State.PURGED:
             age_ms = self._clock.now_ms() - (state.marker.purged_at_ms or 0)
@@ -271,7 +277,7 @@ class DirectoryCatalog:
 
 def is_lifted(listing: Listing) -> bool:
     """Whether a catalog has the stamp, so that no table is hidden by a nested marker alone."""
-    return any(each.key == names.LIFTED for each in listing.objects)
+    return any(entry.key == names.LIFTED for entry in listing.objects)
 
 
 def only_root(namespace: NamespaceId) -> None:

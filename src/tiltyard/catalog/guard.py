@@ -53,23 +53,33 @@ class TableGuard:
             raise no_such_table(table.id, hint=marker.why_hidden(present))
         return cls(table, present.tag, present.floor)
 
-    def still_same(self, context: CatalogContext) -> bool:
-        """Whether the table exists as it was found. TableNotFoundError if there is none.
+    def table_now(self, context: CatalogContext) -> Table | None:
+        """The table as it is now; None if another has its name. TableNotFoundError.
 
         What finding the table takes; at `<name>.lance` one request, of the marker alone.
         """
-        if not self.table.has_marker:
-            present = context.catalog.find(self.table.id)
-            return (present.location, present.managed) == (self.table.location, self.table.managed)
-        now = marker.read(context.store, self.table.id[0])
-        if now.tag != self.tag and now.hides:
-            raise no_such_table(self.table.id, hint=marker.why_hidden(now))
-        return now.tag == self.tag
+        if self.table.has_marker:
+            is_same = marker.read(context.store, self.table.id[0]).tag == self.tag
+            return self.table if is_same else None
+        table = context.catalog.find(self.table.id)
+        return table if table.location == self.table.location else None
+
+    def still_same(self, context: CatalogContext) -> bool:
+        """Whether the table exists as it was found, and keeps its versions as it did then.
+
+        TableNotFoundError. The requests of `table_now`.
+        """
+        table = self.table_now(context)
+        return table is not None and table.managed == self.table.managed
 
     def require_same(self, context: CatalogContext) -> None:
-        """ConcurrentModificationError if the table was dropped or replaced since it was found."""
-        if not self.still_same(context):
-            raise ConcurrentModificationError(
-                f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
-                hint="look at the table before trying again",
-            )
+        """ConcurrentModificationError if the table was replaced since it was found, or changed its
+        state; TableNotFoundError if it is not there. The requests of `table_now`, if it is the
+        same."""
+        if self.still_same(context):
+            return
+        context.catalog.find(self.table.id)
+        raise ConcurrentModificationError(
+            f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
+            hint="look at the table before trying again",
+        )

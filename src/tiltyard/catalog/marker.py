@@ -25,7 +25,16 @@ from tiltyard.errors import (
     InvalidTableStateError,
     UnsupportedOperationError,
 )
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, read_back
+from tiltyard.store import (
+    AlreadyThere,
+    Ambiguous,
+    Changed,
+    Listing,
+    NotThere,
+    Store,
+    Tag,
+    read_back,
+)
 
 FORMAT = 1
 LIVE_BYTES = 64
@@ -120,9 +129,15 @@ def hides(size: int) -> bool:
     return size != LIVE_BYTES
 
 
-def read(store: Store, name: str) -> Marker:
-    """The marker of a root table. One request."""
-    key = names.marker_key(name)
+def hidden_tables(listing: Listing) -> set[str]:
+    """The root tables that a marker hides, by a listing of the root."""
+    keys = (entry.key for entry in listing.objects if hides(entry.size))
+    return {name for name in map(names.marked_name, keys) if name is not None}
+
+
+def read(store: Store, name: str, key: str | None = None) -> Marker:
+    """The marker of a root table; `key` is where it lies, if the caller knows. One request."""
+    key = key or names.marker_key(name)
     try:
         blob = store.get(key)
     except NotThere:

@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 STORAGE_VERSION = "2.2"
 MOST_ROWS_PER_FILE = 1024 * 1024
-# How often Lance itself puts a change on top of others that came first.
+# How often Lance itself rebases a change onto commits that were first.
 RETRIES = 20
 
-# What pylance raises, for whatever reason; the text tells more.
+# What pylance raises, for whatever reason; the functions below read the text.
 FAILURES = (OSError, ValueError, RuntimeError)
 
 
@@ -68,12 +68,14 @@ class Staged:
     @property
     def files(self) -> list[str]:
         return [
-            f"{self.location}/data/{file.path}" for each in self.fragments for file in each.files
+            f"{self.location}/data/{file.path}"
+            for fragment in self.fragments
+            for file in fragment.files
         ]
 
 
 class Door(Protocol):
-    """A namespace that the commits of one table go to. See `versions.client`."""
+    """A namespace that the commits of one table go to. See `versions.commit_client`."""
 
     @property
     def table_id(self) -> TableId:
@@ -82,7 +84,7 @@ class Door(Protocol):
     def open(self, version: int | str | None = None) -> lance.LanceDataset:
         """The table, at its latest version, a version number or a tag, ready to be changed."""
 
-    def plainly(self) -> AbstractContextManager[None]:
+    def raising_refusals(self) -> AbstractContextManager[None]:
         """Raise the error for which a commit was refused, where Lance only tells that it was."""
 
 
@@ -189,7 +191,7 @@ class Lance:
                 **_arguments(through if onto is None else None),
             )
         except FAILURES as error:
-            return self._settle(staged.location, base + 1, transaction.uuid, error)
+            return self._resolve(staged.location, base + 1, transaction.uuid, error)
 
     def append(
         self, staged: Staged, onto: lance.LanceDataset, *, properties: dict[str, str] | None = None
@@ -216,7 +218,7 @@ class Lance:
         A merge names every fragment of its version, so Lance rebases it over nothing that touches
         a row. It keeps the indexes, which an overwrite would not.
         """
-        present = [each.metadata for each in onto.get_fragments()]
+        present = [fragment.metadata for fragment in onto.get_fragments()]
         operation = lance.LanceOperation.Merge([*present, *staged.fragments], schema)
         transaction = lance.Transaction(
             onto.version, operation, transaction_properties=properties or {}
@@ -250,6 +252,15 @@ class Lance:
                 raise LostRaceError(f"{location} was changed by another process") from error
             raise self.explain(error, f"commit to {location}") from error
 
+    def restore(self, dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
+        """Make an older version the next one of the branch that is open.
+
+        The commit builds on what is latest, not on the older version: that may be one of those that
+        stay behind the boundary, where nobody else may build on it.
+        """
+        operation = lance.LanceOperation.Restore(version)
+        return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
+
     def _landed(self, location: str, after: int, uuid: str) -> lance.LanceDataset | None:
         """The version that a transaction made, if it can be seen now."""
         try:
@@ -271,7 +282,7 @@ class Lance:
         except FAILURES as error:
             raise self.explain(error, f"commit to {dataset.uri}") from error
 
-    def _settle(
+    def _resolve(
         self, location: str, version: int, uuid: str, error: Exception
     ) -> lance.LanceDataset:
         """Find out whose the version is. Only another's proves that ours can't come any more."""

@@ -37,7 +37,7 @@ class VersionFile:
 
     @property
     def naming(self) -> Naming:
-        """How the table names its versions, as the name of this one tells."""
+        """How the table names its versions, by the name of this one."""
         digits = self.key.rpartition("/")[2].partition(".")[0]
         return Naming.NEWEST_FIRST if len(digits) == _DIGITS else Naming.PLAIN
 
@@ -66,8 +66,8 @@ def key_of(location: str, version: int, naming: Naming = Naming.NEWEST_FIRST) ->
 
 def every(store: Store, location: str) -> list[VersionFile]:
     """All versions of a table, oldest first. One request per 1,000."""
-    found = map(parse, store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects)
-    return sorted((each for each in found if each), key=lambda each: each.version)
+    files = map(parse, store.list(f"{location}/{names.VERSIONS_DIRECTORY}").objects)
+    return sorted((file for file in files if file), key=lambda file: file.version)
 
 
 def latest(store: Store, location: str) -> VersionFile | None:
@@ -75,7 +75,7 @@ def latest(store: Store, location: str) -> VersionFile | None:
     first = store.first(f"{location}/{names.VERSIONS_DIRECTORY}")
     if first is None:
         return None
-    found = parse(first)
-    if found is not None and len(first.name.partition(".")[0]) == _DIGITS:
-        return found
-    return max(every(store, location), key=lambda each: each.version, default=None)
+    file = parse(first)
+    if file is not None and file.naming is Naming.NEWEST_FIRST:
+        return file
+    return max(every(store, location), key=lambda file: file.version, default=None)

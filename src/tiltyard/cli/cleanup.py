@@ -47,8 +47,9 @@ def cleanup(
     tables: Tables = None,
     every: All = False,
     inside: Inside = None,
-    keep: Annotated[
-        int, typer.Option("--keep", metavar="N", help="How many of the newest versions stay.")
+    keep_versions: Annotated[
+        int,
+        typer.Option("--keep-versions", metavar="N", help="How many of the newest versions stay."),
     ] = 10,
     older_than: OlderVersions = None,
     min_age: Annotated[
@@ -62,7 +63,8 @@ def cleanup(
         bool,
         typer.Option(
             "--allow-below-recovery-floor",
-            help="Allow --keep 1 or 2: what a crash left half done may not be undone then.",
+            help="Allow --keep-versions 1 or 2: what a crash left half done may not be undone "
+            "then.",
         ),
     ] = False,
     branches: Annotated[
@@ -78,16 +80,16 @@ def cleanup(
 ) -> None:
     """Delete old versions of tables; a dry run without --apply.
 
-    A version goes if it is older than --older-than and not among the newest --keep; the files that
-    only it had go with it. The latest, tagged versions and those at which a branch begins always
-    stay; so does what was the latest a short while ago. On a terminal you are asked to type the
-    table's name, or the number of several.
+    A version goes if it is older than --older-than and not among the newest --keep-versions; the
+    files that only it had go with it. The latest, tagged versions and those at which a branch
+    begins always stay; so does what was the latest a short while ago. On a terminal you are asked
+    to type the table's name, or the number of several.
     """
     from tiltyard.maintenance.policy import CleanupPolicy
 
     chosen = chosen_tables(tables, inside, every=every)
     policy = CleanupPolicy(
-        keep,
+        keep_versions,
         duration("--older-than", older_than),
         duration("--min-age", min_age),
         below_floor,

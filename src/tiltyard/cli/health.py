@@ -17,7 +17,7 @@ from tiltyard.cli.output import Field
 from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
-    from tiltyard.maintenance.orphan import Orphan
+    from tiltyard.maintenance.orphan_candidates import Orphan
 
 # -- recover
 

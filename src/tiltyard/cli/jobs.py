@@ -88,11 +88,9 @@ def cleanup(
     call: Call,
     tables: Tables = None,
     inside: Inside = None,
-    keep: Annotated[
+    keep_versions: Annotated[
         int,
-        typer.Option(
-            "--keep", "--retain-last", metavar="N", help="How many of the newest versions stay."
-        ),
+        typer.Option("--keep-versions", metavar="N", help="How many of the newest versions stay."),
     ] = 10,
     older_than: OlderVersions = None,
     max_tasks: Tasks = None,
@@ -108,7 +106,7 @@ def cleanup(
     from tiltyard.maintenance.policy import CleanupPolicy
 
     age = duration("--older-than", older_than)
-    policy = CleanupPolicy(keep, age)
+    policy = CleanupPolicy(keep_versions, age)
     checked(call, tables, inside)
     with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
         from tiltyard.spark.jobs.choosing import choose, parts_of

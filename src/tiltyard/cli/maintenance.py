@@ -113,7 +113,7 @@ def show_optimized(call: Call, found: Sequence[Optimized]) -> None:
 
 
 def _optimize_catalog(call: Call, min_age: str | None) -> None:
-    from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE
+    from tiltyard.maintenance.optimize_catalog import DEFAULT_MIN_AGE
 
     age = DEFAULT_MIN_AGE if min_age is None else duration("--min-age", min_age)
     done = call.catalog.maintenance.optimize_catalog(min_age=age)

@@ -93,7 +93,7 @@ def serve(
         max_body_bytes=max_body * MEBIBYTE,
         log_json=log_json,
     )
-    server.set_up_logs(settings)
+    server.configure_logging(settings)
     server.serve(create_app(call.catalog, settings, pages=pages()), settings)
 
 

@@ -1,6 +1,6 @@
 """Small charts as SVG, drawn on the server. Their colours come from the stylesheet.
 
-A chart has a sentence for those who can't see it, or is only a shape beside a number.
+A chart has a label for screen readers, or is hidden from them because it repeats a number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WIDTH, _HEIGHT, _EDGE = 800.0, 120.0, 10.0
 
 
 def meter(share: float, kind: str = "") -> Markup:
-    """A bar beside a number that it repeats, so it is hidden from screen readers."""
+    """A bar that repeats the number beside it, and is hidden from screen readers."""
     width = 100 * min(max(share, 0.0), 1.0)
     return Markup(
         '<svg class="meter {}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
@@ -23,83 +23,82 @@ def meter(share: float, kind: str = "") -> Markup:
     ).format(kind, max(width, 1.0) if share > 0 else 0.0)
 
 
-def shares(parts: Sequence[tuple[str, int]], told: str) -> Markup:
-    """One bar cut into parts, each with the name of its colour and how much it is."""
+def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
+    """One bar divided into parts, each with its CSS class and its value."""
     total = sum(value for _, value in parts) or 1
-    drawn, at = [], 0.0
+    drawn, x = [], 0.0
     for kind, value in parts:
         width = 1000 * value / total
         if value:
             drawn.append(
                 Markup('<rect class="{}" x="{:.1f}" width="{:.1f}" height="16"/>').format(
-                    kind, at, max(width - 2, 1)
+                    kind, x, max(width - 2, 1)
                 )
             )
-        at += width
+        x += width
     return Markup(
         '<svg class="shares" viewBox="0 0 1000 16" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><rect class="track" width="1000" height="16"/>{}</svg>'
-    ).format(told, Markup().join(drawn))
+    ).format(label, Markup().join(drawn))
 
 
-def columns(heights: Sequence[tuple[int, str]], told: str) -> Markup:
-    """A column for each number; its words show on hovering."""
-    most = max((value for value, _ in heights), default=0) or 1
+def columns(heights: Sequence[tuple[int, str]], label: str) -> Markup:
+    """A column for each value; its title is shown on hovering."""
+    highest = max((value for value, _ in heights), default=0) or 1
     step = _WIDTH / max(len(heights), 1)
     drawn = []
-    for place, (value, title) in enumerate(heights):
-        height = 4 + (_HEIGHT - 4) * value / most if value else 2.0
+    for index, (value, title) in enumerate(heights):
+        height = 4 + (_HEIGHT - 4) * value / highest if value else 2.0
         drawn.append(
             Markup(
                 '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="3">'
                 "<title>{}</title></rect>"
             ).format(
                 "column" if value else "column none",
-                place * step + step * 0.15,
+                index * step + step * 0.15,
                 _HEIGHT - height,
                 step * 0.7,
                 height,
                 title,
             )
         )
-    return _picture("columns", told, drawn)
+    return _svg("columns", label, drawn)
 
 
-def timeline(points: Sequence[tuple[datetime, int, str]], told: str) -> Markup:
-    """A line through numbers over time, oldest first, with a dot for each."""
+def timeline(points: Sequence[tuple[datetime, int, str]], label: str) -> Markup:
+    """A line through values over time, oldest first, with a dot for each."""
     if not points:
         return Markup()
     first, last = points[0][0].timestamp(), points[-1][0].timestamp()
-    most = max(value for _, value, _ in points) or 1
-    places = [
-        (_across(moment.timestamp(), first, last), _upwards(value, most))
-        for moment, value, _ in points
+    highest = max(value for _, value, _ in points) or 1
+    dots = [
+        (_x(moment.timestamp(), first, last), _y(value, highest)) for moment, value, _ in points
     ]
-    path = "".join(f"{'L' if at else 'M'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
+    path = "".join(f"{'L' if index else 'M'}{x:.1f} {y:.1f}" for index, (x, y) in enumerate(dots))
     floor = _HEIGHT - 1
-    below = f"{path}L{places[-1][0]:.1f} {floor}L{places[0][0]:.1f} {floor}Z"
+    below = f"{path}L{dots[-1][0]:.1f} {floor}L{dots[0][0]:.1f} {floor}Z"
     drawn = [
         Markup('<path class="area" d="{}"/><path class="line" d="{}"/>').format(below, path),
         *(
             Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4.5"><title>{}</title></circle>').format(
                 x, y, title
             )
-            for (x, y), (_, _, title) in zip(places, points, strict=True)
+            for (x, y), (_, _, title) in zip(dots, points, strict=True)
         ),
     ]
-    return _picture("timeline", told, drawn)
+    return _svg("timeline", label, drawn)
 
 
-def _across(moment: float, first: float, last: float) -> float:
+def _x(moment: float, first: float, last: float) -> float:
     inside = _WIDTH - 2 * _EDGE
     return _EDGE + (inside * (moment - first) / (last - first) if last > first else inside / 2)
 
 
-def _upwards(value: int, most: int) -> float:
-    return _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / most
+def _y(value: int, highest: int) -> float:
+    return _HEIGHT - _EDGE - (_HEIGHT - 2 * _EDGE) * value / highest
 
 
-def _picture(kind: str, told: str, drawn: Sequence[Markup]) -> Markup:
+def _svg(kind: str, label: str, drawn: Sequence[Markup]) -> Markup:
     return Markup(
         '<svg class="{}" viewBox="0 0 {:g} {:g}" role="img" aria-label="{}">{}</svg>'
-    ).format(kind, _WIDTH, _HEIGHT, told, Markup().join(drawn))
+    ).format(kind, _WIDTH, _HEIGHT, label, Markup().join(drawn))

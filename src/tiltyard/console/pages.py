@@ -1,4 +1,4 @@
-"""Which pages there are, who may see or send each, and what all of them have in common."""
+"""The table of pages with the role that each needs, login, and what all pages have in common."""
 
 from __future__ import annotations
 
@@ -12,131 +12,176 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tiltyard.access import Role
-from tiltyard.console import events, login, table, trash
-from tiltyard.console.doctor import Doctor
-from tiltyard.console.listing import Listing
-from tiltyard.console.looks import STATIC
-from tiltyard.console.maintenance import Maintenance
-from tiltyard.console.overview import Overview, counting
-from tiltyard.console.visit import HOME, LoginNeeded, NotHere, Visit
+from tiltyard.console import overview, tables, trash
+from tiltyard.console.background import INTERNAL_ERROR
+from tiltyard.console.maintenance import MaintenancePages
+from tiltyard.console.overview import DoctorPage, OverviewPage
+from tiltyard.console.page_request import (
+    HOME,
+    SESSION,
+    LoginRequired,
+    PageNotFound,
+    PageRequest,
+)
+from tiltyard.console.rendering import STATIC
+from tiltyard.console.tables import TableListPage
 
 log = logging.getLogger(__name__)
 
-Answer = Callable[[Visit], Awaitable[Response]]
+PageAction = Callable[[PageRequest], Awaitable[Response]]
+
+
+class PageContext:
+    """The pages that keep something between requests: cached results and runs."""
+
+    def __init__(self) -> None:
+        self.overview = OverviewPage()
+        self.tables = TableListPage(self.overview.figures)
+        self.maintenance = MaintenancePages()
+        self.doctor = DoctorPage()
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One row of the table. No role is for everybody, also for who is not logged in.
+    """One row of the table. A page without a role is for everybody, also without login.
 
-    `deed` is what it changes, in the words of the audit; `whole` is about the whole catalog, and
-    not for those who are limited to a namespace.
+    `audited_as` is what the audit log calls the change that it makes. `whole_catalog` is not for
+    those who are limited to a namespace.
     """
 
     method: str
     path: str
     role: Role | None
-    answer: Callable[[Rooms], Answer]
-    deed: str | None = None
-    whole: bool = False
+    action: Callable[[PageContext], PageAction]
+    audited_as: str | None = None
+    whole_catalog: bool = False
 
 
-class Rooms:
-    """What the pages of one server remember."""
+# -- login
 
-    def __init__(self) -> None:
-        figures = counting()
-        self.overview = Overview(figures)
-        self.listing = Listing(figures)
-        self.maintenance = Maintenance()
-        self.doctor = Doctor()
 
+async def show_login(request: PageRequest) -> Response:
+    if request.user is not None:
+        return request.redirect("")
+    return request.render("login.html", next=request.field("next"), failed=False)
+
+
+async def login(request: PageRequest) -> Response:
+    """Exchange a key for a session. ThrottlingError after too many wrong keys."""
+    principal = request.state.keyring.principal(request.field("key"))
+    if principal is None:
+        request.state.failed_logins.record(request.address)
+        return request.render("login.html", 403, next=request.field("next"), failed=True)
+    sessions = request.state.sessions
+    response = request.redirect(_console_path(request.field("next")))
+    request.set_cookie(response, SESSION, sessions.issue(principal), round(sessions.seconds))
+    request.target = principal.name
+    return response
+
+
+async def logout(request: PageRequest) -> Response:
+    response = request.redirect("login")
+    request.delete_cookie(response, SESSION)
+    return response
+
+
+def _console_path(path: str) -> str:
+    """The page after the login; the overview if the path is not one of the console."""
+    return path.removeprefix(HOME) if path.startswith(HOME) and "\\" not in path else ""
+
+
+# -- the table
 
 _READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
 
 PAGES = (
-    Page("GET", "/login", None, lambda _: login.ask),
-    Page("POST", "/login", None, lambda _: login.login),
-    Page("POST", "/logout", None, lambda _: login.logout),
-    Page("GET", "/", _READER, lambda rooms: rooms.overview.show),
-    Page("POST", "/count", _READER, lambda rooms: rooms.overview.count_again),
-    Page("GET", "/tables", _READER, lambda rooms: rooms.listing.show),
-    Page("GET", "/table", _READER, lambda _: table.show),
+    Page("GET", "/login", None, lambda _: show_login),
+    Page("POST", "/login", None, lambda _: login),
+    Page("POST", "/logout", None, lambda _: logout),
+    Page("GET", "/", _READER, lambda context: context.overview.show),
+    Page("POST", "/count", _READER, lambda context: context.overview.count_again),
+    Page("GET", "/tables", _READER, lambda context: context.tables.show),
+    Page("GET", "/table", _READER, lambda _: tables.show_table),
     Page("POST", "/table/drop", _WRITER, lambda _: trash.drop, "drop table"),
-    Page("GET", "/trash", _READER, lambda _: trash.trash),
+    Page("GET", "/trash", _READER, lambda _: trash.show_trash),
     Page("POST", "/trash/restore", _WRITER, lambda _: trash.restore, "undrop table"),
     Page("POST", "/trash/hold", _WRITER, lambda _: trash.hold, "hold table"),
     Page("POST", "/trash/release", _ADMIN, lambda _: trash.release, "release table"),
     Page("POST", "/trash/purge", _ADMIN, lambda _: trash.purge, "purge table"),
-    Page("GET", "/maintenance", _READER, lambda rooms: rooms.maintenance.show),
-    Page("POST", "/maintenance/plan", _ADMIN, lambda rooms: rooms.maintenance.plan),
-    Page("POST", "/maintenance/apply", _ADMIN, lambda rooms: rooms.maintenance.apply),
-    Page("GET", "/run", _READER, lambda rooms: rooms.maintenance.run),
-    Page("GET", "/events", _READER, lambda _: events.events),
-    Page("GET", "/doctor", _READER, lambda rooms: rooms.doctor.show, whole=True),
-    Page("POST", "/doctor", _READER, lambda rooms: rooms.doctor.examine, whole=True),
+    Page("GET", "/maintenance", _READER, lambda context: context.maintenance.show),
+    Page("POST", "/maintenance/plan", _ADMIN, lambda context: context.maintenance.plan),
+    Page("POST", "/maintenance/apply", _ADMIN, lambda context: context.maintenance.apply),
+    Page("GET", "/run", _READER, lambda context: context.maintenance.show_run),
+    Page("GET", "/events", _READER, lambda _: overview.events),
+    Page("GET", "/doctor", _READER, lambda context: context.doctor.show, whole_catalog=True),
+    Page("POST", "/doctor", _READER, lambda context: context.doctor.examine, whole_catalog=True),
 )
 
 
 def roles() -> dict[tuple[str, str], Role | None]:
     """The role that each page needs, by method and path; None if it is open to everybody."""
-    return {(each.method, f"/console{each.path}"): each.role for each in PAGES}
+    return {(page.method, f"/console{page.path}"): page.role for page in PAGES}
 
 
 def pages() -> list[BaseRoute]:
     """The routes of the console, for one server."""
-    rooms = Rooms()
+    context = PageContext()
+    not_found = Page("GET", "", None, lambda _: _not_found)
     return [
-        Route("/static/{name}", _static),
-        *(Route(each.path, _guarded(each, rooms), methods=[each.method]) for each in PAGES),
-        Route("/{path:path}", _guarded(Page("GET", "", None, lambda _: _nowhere), rooms)),
+        Route("/static/{name}", _static_file),
+        *(Route(page.path, _endpoint(page, context), methods=[page.method]) for page in PAGES),
+        Route("/{path:path}", _endpoint(not_found, context)),
     ]
 
 
-async def _nowhere(visit: Visit) -> Response:
-    raise NotHere("There is no such page.")
+async def _not_found(request: PageRequest) -> Response:
+    raise PageNotFound("There is no such page.")
 
 
-async def _static(request: Request) -> Response:
-    """Our script and stylesheet. Their address changes with them, so browsers keep them."""
+async def _static_file(request: Request) -> Response:
+    """A script or stylesheet. Its address changes with its content, so browsers can cache it."""
     path = STATIC / request.path_params["name"]
-    if path.name not in {each.name for each in STATIC.iterdir()}:
+    if path.name not in {file.name for file in STATIC.iterdir()}:
         return Response("there is no such file", 404)
     headers = {"cache-control": "public, max-age=31536000, immutable"}
     return FileResponse(STATIC / path.name, headers=headers)
 
 
-def _guarded(page: Page, rooms: Rooms) -> Callable[[Request], Awaitable[Response]]:
-    """A page behind its door: who comes in, what is noted, and how a refusal looks."""
-    answer = page.answer(rooms)
+def _endpoint(page: Page, context: PageContext) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint of a page: checks the role and the form, records changes, renders errors."""
+    action = page.action(context)
 
-    async def endpoint(request: Request) -> Response:
-        visit = Visit(request)
+    async def endpoint(starlette_request: Request) -> Response:
+        request = PageRequest(starlette_request)
+        error: Exception | None = None
         try:
             if page.role is not None:
-                visit.principal.require(page.role)
-            if page.whole:
-                visit.principal.require_sight(())
+                request.principal.require_role(page.role)
+            if page.whole_catalog:
+                request.principal.require_visible(())
             if page.method == "POST":
-                await visit.read_form()
-            response = await answer(visit)
-            problem = None
-        except LoginNeeded:
-            here = request.url.path if request.method == "GET" else HOME
-            asked = f"{here}?{request.url.query}" if request.url.query else here
-            return visit.finish(visit.go("login", next=asked))
-        except Exception as error:
-            problem = error
-            response = _refusal(visit, error)
-        if page.deed is not None:
-            told = None if problem is None else str(problem) or type(problem).__name__
-            visit.note(page.deed, visit.target, told, response.status_code)
-        return visit.finish(response)
+                await request.read_form()
+            response = await action(request)
+        except LoginRequired:
+            return request.finish(_redirect_to_login(request))
+        except Exception as raised:
+            error = raised
+            response = _error_page(request, error)
+        if page.audited_as is not None:
+            message = None if error is None else str(error) or type(error).__name__
+            request.record(page.audited_as, request.target, message, response.status_code)
+        return request.finish(response)
 
     return endpoint
 
 
-# What HTTP calls the reasons for which something is refused; all others are conflicts.
+def _redirect_to_login(request: PageRequest) -> Response:
+    url = request.request.url
+    path = url.path if request.request.method == "GET" else HOME
+    return request.redirect("login", next=f"{path}?{url.query}" if url.query else path)
+
+
+# The HTTP status of an error; all others are conflicts.
 _STATUS = {
     ErrorCode.INVALID_INPUT: 400,
     ErrorCode.PERMISSION_DENIED: 403,
@@ -147,18 +192,17 @@ _STATUS = {
 }
 
 
-def _refusal(visit: Visit, problem: Exception) -> Response:
-    """A page that says what is wrong, and what to do."""
-    if isinstance(problem, NotHere):
-        return visit.show("problem.html", 404, message=str(problem), hint=None)
-    if not isinstance(problem, LanceNamespaceError):
-        log.error("a page has failed: %s", visit.request.url.path, exc_info=problem)
-        told = "Something went wrong that should not. The server's log says what."
-        return visit.show("problem.html", 500, message=told, hint=None)
-    message, hint = getattr(problem, "message", str(problem)), getattr(problem, "hint", None)
-    is_missing = problem.code.name.endswith("NOT_FOUND")
-    status = 404 if is_missing else _STATUS.get(problem.code, 409)
-    page = visit.show("problem.html", status, message=message, hint=hint)
+def _error_page(request: PageRequest, error: Exception) -> Response:
+    """A page with the message and the hint of an error."""
+    if isinstance(error, PageNotFound):
+        return request.render("problem.html", 404, message=str(error), hint=None)
+    if not isinstance(error, LanceNamespaceError):
+        log.error("a page has failed: %s", request.request.url.path, exc_info=error)
+        return request.render("problem.html", 500, message=INTERNAL_ERROR, hint=None)
+    message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
+    is_missing = error.code.name.endswith("NOT_FOUND")
+    status = 404 if is_missing else _STATUS.get(error.code, 409)
+    page = request.render("problem.html", status, message=message, hint=hint)
     if status in (429, 503):
-        page.headers["retry-after"] = str(getattr(problem, "seconds", 1))
+        page.headers["retry-after"] = str(getattr(error, "seconds", 1))
     return page

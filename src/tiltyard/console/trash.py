@@ -1,4 +1,4 @@
-"""The trash: what was dropped, and what can be done about it. And the way into it."""
+"""The page of the trash, and its actions: drop, restore, hold, release and purge."""
 
 from __future__ import annotations
 
@@ -9,94 +9,100 @@ from lance_namespace import DropTableRequest
 from starlette.responses import Response
 
 from tiltyard import formatting, names
-from tiltyard.console.visit import Visit
+from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
 from tiltyard.lifecycle.purge import PurgeOutcome
 from tiltyard.lifecycle.trash import DroppedTable
 
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 
 
-async def trash(visit: Visit) -> Response:
-    """What was dropped, last first. A size takes a listing, so a large trash shows none."""
-    found = await visit.ask(visit.catalog.list_trash)
-    if len(found) <= MOST_SHOWN:
-        found = await visit.ask(visit.catalog.list_trash, with_bytes=True)
-    seen = [each for each in reversed(found) if visit.principal.sees(each.id)]
-    return visit.show(
+async def show_trash(request: PageRequest) -> Response:
+    """The dropped tables, last drop first. A size takes a listing, so a large trash shows none."""
+    trash = await request.run(request.catalog.list_trash)
+    has_sizes = len(trash) <= MAX_SHOWN
+    if has_sizes:
+        trash = await request.run(request.catalog.list_trash, with_bytes=True)
+    visible = [dropped for dropped in reversed(trash) if request.principal.sees(dropped.id)]
+    return request.render(
         "trash.html",
-        dropped=seen[:MOST_SHOWN],
-        count=len(seen),
-        bytes=sum(each.bytes or 0 for each in seen) if len(found) <= MOST_SHOWN else None,
-        held=sum(each.held for each in seen),
-        left=partial(_left, datetime.now(UTC)),
+        trash=visible[:MAX_SHOWN],
+        count=len(visible),
+        bytes=sum(dropped.bytes or 0 for dropped in visible) if has_sizes else None,
+        held=sum(dropped.held for dropped in visible),
+        time_left=partial(_time_left, datetime.now(UTC)),
     )
 
 
-async def drop(visit: Visit) -> Response:
-    identifier = _named(visit)
-    await visit.ask(
-        visit.catalog.drop_table,
-        DropTableRequest(id=identifier),
-        ttl=visit.said("ttl") or None,
-        reason=visit.said("reason") or None,
-    )
-    return visit.go("trash", f"Table {visit.target} is in the trash.")
-
-
-async def restore(visit: Visit) -> Response:
-    """Bring a table back, under another name if one was given."""
-    identifier, target = _named(visit), visit.said("as")
-    as_id = visit.table("as") if target and target != visit.target else None
-    await visit.ask(
-        visit.catalog.undrop_table,
-        identifier,
-        generation=_generation(visit),
-        as_id=as_id,
-        keep_newer=visit.said("keep_newer") == "yes",
-    )
-    shown = names.dotted(as_id or identifier)
-    former = f", which was {visit.target}," if as_id else ""
-    return visit.go("table", f"Table {shown}{former} is back.", id=shown)
-
-
-async def hold(visit: Visit) -> Response:
-    await visit.ask(visit.catalog.hold_table, _named(visit), generation=_generation(visit))
-    return visit.go("trash", f"Table {visit.target} is held until it is released.")
-
-
-async def release(visit: Visit) -> Response:
-    await visit.ask(visit.catalog.release_table, _named(visit), generation=_generation(visit))
-    return visit.go("trash", f"Table {visit.target} is no longer held.")
-
-
-async def purge(visit: Visit) -> Response:
-    """Delete one dropped table for good, if its name was typed."""
-    identifier = _named(visit)
-    if visit.said("typed") != visit.target:
-        raise InvalidInputError(
-            "that is not its name, so nothing was done", hint=f"type {visit.target}"
-        )
-    receipt = await visit.ask(visit.catalog.purge_table, identifier, generation=_generation(visit))
-    if receipt.outcome is not PurgeOutcome.PURGED:
-        raise InvalidTableStateError(f"table {visit.target} was not purged: {receipt.error}")
-    objects = formatting.counted(receipt.objects, "object")
-    return visit.go("trash", f"Purged {visit.target}: {objects}, {formatting.size(receipt.bytes)}.")
-
-
-def _left(now: datetime, dropped: DroppedTable) -> float:
+def _time_left(now: datetime, dropped: DroppedTable) -> float:
     """The share of its time in the trash that a table still has."""
     if dropped.expires_at is None or dropped.expires_at <= now:
         return 0.0
     return (dropped.expires_at - now) / (dropped.expires_at - dropped.dropped_at)
 
 
-def _named(visit: Visit) -> list[str]:
-    """The table that a form is about."""
-    identifier = visit.table()
-    visit.target = names.dotted(identifier)
+async def drop(request: PageRequest) -> Response:
+    identifier = _table_id(request)
+    await request.run(
+        request.catalog.drop_table,
+        DropTableRequest(id=identifier),
+        ttl=request.field("ttl") or None,
+        reason=request.field("reason") or None,
+    )
+    return request.redirect("trash", f"Table {request.target} is in the trash.")
+
+
+async def restore(request: PageRequest) -> Response:
+    """Restore a table, under another id if the form has one."""
+    identifier, new_id = _table_id(request), request.field("as")
+    as_id = request.table_id("as") if new_id and new_id != request.target else None
+    await request.run(
+        request.catalog.undrop_table,
+        identifier,
+        generation=_generation(request),
+        as_id=as_id,
+        keep_newer=request.field("keep_newer") == "yes",
+    )
+    restored = names.dotted(as_id or identifier)
+    former = f", which was {request.target}," if as_id else ""
+    return request.redirect("table", f"Table {restored}{former} is back.", id=restored)
+
+
+async def hold(request: PageRequest) -> Response:
+    identifier = _table_id(request)
+    await request.run(request.catalog.hold_table, identifier, generation=_generation(request))
+    return request.redirect("trash", f"Table {request.target} is held until it is released.")
+
+
+async def release(request: PageRequest) -> Response:
+    identifier = _table_id(request)
+    await request.run(request.catalog.release_table, identifier, generation=_generation(request))
+    return request.redirect("trash", f"Table {request.target} is no longer held.")
+
+
+async def purge(request: PageRequest) -> Response:
+    """Delete one dropped table for good, if its id was typed."""
+    identifier = _table_id(request)
+    if request.field("typed") != request.target:
+        raise InvalidInputError(
+            "that is not its name, so nothing was done", hint=f"type {request.target}"
+        )
+    receipt = await request.run(
+        request.catalog.purge_table, identifier, generation=_generation(request)
+    )
+    if receipt.outcome is not PurgeOutcome.PURGED:
+        raise InvalidTableStateError(f"table {request.target} was not purged: {receipt.error}")
+    objects = formatting.counted(receipt.objects, "object")
+    size = formatting.size(receipt.bytes)
+    return request.redirect("trash", f"Purged {request.target}: {objects}, {size}.")
+
+
+def _table_id(request: PageRequest) -> list[str]:
+    """The table of a form, which becomes the target in the audit log."""
+    identifier = request.table_id()
+    request.target = names.dotted(identifier)
     return identifier
 
 
-def _generation(visit: Visit) -> str | None:
-    return visit.said("generation") or None
+def _generation(request: PageRequest) -> str | None:
+    return request.field("generation") or None

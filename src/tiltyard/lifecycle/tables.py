@@ -84,7 +84,7 @@ class TableLifecycle:
         )
 
     def _cascade(self, namespace: NamespaceId, terms: TermsOf) -> Mapping[str, str]:
-        snapshot = self._manifest.existing(namespace)
+        snapshot = self._manifest.read_with(namespace)
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
             edits = list(pool.map(lambda row: self._drop_edit(row, terms), tables))
@@ -193,7 +193,7 @@ class TableLifecycle:
         ]
         at_root = [entry.root_name for entry in checked if entry.root_name is not None]
         commit = AllOf(tuple(entry.edit for entry in checked))
-        snapshot = self._manifest.without_left_over(snapshot, at_root)
+        snapshot = self._manifest.remove_stale_rows(snapshot, at_root)
         commit.apply(Draft(snapshot))  # what is refused has to be before any is shown
         self._store.require_conditions()
         for registration, entry in zip(wanted, checked, strict=True):

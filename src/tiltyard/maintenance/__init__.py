@@ -1,1 +1,1 @@
-"""Keeping a catalog in order: each unit of work concerns one table, and may be repeated."""
+"""Units of work that maintain tables and the catalog. Each may be run again after any crash."""

@@ -1,7 +1,7 @@
-"""The compaction of one table in parts: planned once, executed anywhere, committed once.
+"""The compaction of one table in parts: planned once, each part executed anywhere, committed once.
 
-Nothing that executes a part commits. The commit names the version that was planned from, so that a
-change to the same rows in between is a conflict, and rows that were deleted never come back.
+Executing a part commits nothing. The commit names the version that was planned for, so a change to
+the same rows in between is a conflict, and rows that were deleted never come back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import lance
-from lance.fragment import FragmentMetadata
 from lance.optimize import (
     Compaction,
     CompactionOptions,
@@ -26,8 +25,8 @@ from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import Naming
 from tiltyard.errors import TiltyardError
-from tiltyard.maintenance.ground import Ground
-from tiltyard.maintenance.sidecars import Covered, Kind
+from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 from tiltyard.names import TableId
 from tiltyard.tables.fragments import abandon
 
@@ -35,8 +34,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some fragments of a table that become others. Picklable."""
+class CompactionPart:
+    """Some fragments of a table that are rewritten together. Picklable."""
 
     table: TableId
     version: int
@@ -45,21 +44,21 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """All that a compaction of a table has to do, from the version that it was planned for."""
+class PlannedCompaction:
+    """All parts of a compaction of one table, and the version that they were planned for."""
 
     table: TableId
     version: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CompactionPart, ...] = ()
 
     @property
     def bytes(self) -> int:
-        return sum(each.bytes for each in self.parts)
+        return sum(part.bytes for part in self.parts)
 
 
 @dataclass(frozen=True)
-class Written:
-    """What became of one part: new files that no version has yet. Picklable."""
+class RewrittenPart:
+    """The new files of one part, which no version refers to yet. Picklable."""
 
     result: RewriteResult
 
@@ -68,35 +67,45 @@ class Written:
         return {file.path for new in self.result.new_fragments for file in new.files}
 
 
-def parts_of(dataset: lance.LanceDataset, table: TableId, options: CompactionOptions) -> Parts:
-    """The plan of Lance for a version of a table. No parts if there is nothing to do."""
-    plan: CompactionPlan = Compaction.plan(dataset, options)
-    parts = (Part(table, dataset.version, task, _size(task.fragments)) for task in plan.tasks)
-    return Parts(table, dataset.version, tuple(parts))
+def plan(
+    dataset: lance.LanceDataset, table: TableId, options: CompactionOptions
+) -> PlannedCompaction:
+    """What Lance would compact in a version of a table; no parts if that is nothing."""
+    planned: CompactionPlan = Compaction.plan(dataset, options)
+    parts = (
+        CompactionPart(
+            table,
+            dataset.version,
+            task,
+            sum(file.file_size_bytes or 0 for old in task.fragments for file in old.files),
+        )
+        for task in planned.tasks
+    )
+    return PlannedCompaction(table, dataset.version, tuple(parts))
 
 
 def commit(
     dataset: lance.LanceDataset,
-    written: Sequence[Written],
+    rewritten: Sequence[RewrittenPart],
     options: CompactionOptions,
     transaction: str | None = None,
 ) -> lance.LanceDataset:
-    """Make what was written the next version of the one that it was planned for.
+    """Make the rewritten parts the next version, from the version that `dataset` has open.
 
-    Lance reserves numbers for the new fragments by a commit of its own first, because indexes have
-    to name them. Without an index the numbers can as well be given by the commit itself, and then
-    it carries the given transaction.
+    With an index, Lance first reserves ids for the new fragments by a commit of its own, because
+    the index has to name them. Without one, a single commit assigns them, and carries the given
+    `transaction`.
     """
-    results = [each.result for each in written]
+    results = [part.result for part in rewritten]
     if dataset.describe_indices():
         Compaction.commit(dataset, results, options)
         return dataset
     groups = [
         lance.LanceOperation.RewriteGroup(
-            each.original_fragments,  # type: ignore[attr-defined] # its stub has another name
-            each.new_fragments,
+            result.original_fragments,  # type: ignore[attr-defined] # its stub has another name
+            result.new_fragments,
         )
-        for each in results
+        for result in results
     ]
     operation = lance.LanceOperation.Rewrite(groups, [])
     planned = lance.Transaction(dataset.version, operation, uuid=transaction or str(uuid4()))
@@ -104,38 +113,38 @@ def commit(
 
 
 @contextmanager
-def covered(ground: Ground, table: Table) -> Iterator[str]:
-    """A sidecar around a commit, which gives the transaction that the commit should carry.
+def covered(maintenance: MaintenanceContext, table: Table) -> Iterator[str]:
+    """Keep a sidecar while a compaction is committed; yields the transaction for the commit.
 
-    Rows stay as they are whatever of it lands, so a recovery has nothing to undo: it only tells.
-    It is there as long as the commit takes, for it makes writers wait.
+    A recovery has nothing to undo, since no row changes whether the commit lands or not. Writers
+    of the table wait while the sidecar exists, so it covers the commit alone.
     """
-    head = ground.catalog.latest(table)
+    head = maintenance.context.catalog.latest(table)
     number, naming = (0, Naming.NEWEST_FIRST) if head is None else (head.version, head.naming)
-    sidecars = ground.recovery.sidecars
-    change = Covered(table.id, table.location, number, number, str(uuid4()), naming=naming)
-    sidecar = sidecars.publishing(sidecars.arm(Kind.COMPACTION, [change]))
+    sidecars = maintenance.recovery.sidecars
+    change = CoveredTable(table.id, table.location, number, number, str(uuid4()), naming=naming)
+    sidecar = sidecars.publishing(sidecars.arm(OperationKind.COMPACTION, [change]))
     try:
         yield change.transaction
     finally:
         sidecars.done(sidecar)
 
 
-def discard(ground: Ground, location: str, base: int, files: set[str], *, surely: bool) -> None:
-    """Remove files of a compaction that was not committed. Only its owner can have made them.
+def discard(
+    maintenance: MaintenanceContext, location: str, version: int, files: set[str], *, certain: bool
+) -> None:
+    """Remove files of a compaction from `version` that was not committed.
 
-    If that is not sure, they stay where a commit that was tried names them.
+    `certain` says that no commit landed. Otherwise files stay that a commit which was tried refers
+    to.
     """
     if not files:
         return
+    store = maintenance.context.store
     try:
-        if surely:
-            ground.store.delete_many(f"{location}/data/{each}" for each in sorted(files))
+        if certain:
+            store.delete_many(f"{location}/data/{file}" for file in sorted(files))
         else:
-            abandon(ground.access, ground.store, location, base, files)
+            abandon(maintenance.context.lance, store, location, version, files)
     except (*FAILURES, TiltyardError) as error:
         log.warning("%s: files of a compaction are left over: %s", location, error)
-
-
-def _size(fragments: Sequence[FragmentMetadata]) -> int:
-    return sum(file.file_size_bytes or 0 for each in fragments for file in each.files)

@@ -1,12 +1,13 @@
-"""What a table is made of, in numbers: rows, files, and whose its bytes are.
+"""What a table is made of, in numbers: rows, files, and which versions need its bytes.
 
-One unit of work for one table, which changes nothing. The console, the doctor and the job that
-counts a whole catalog take their numbers from here.
+One unit of work for one table, which changes nothing. The console, the doctor and the inventory job
+take their numbers from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -15,21 +16,19 @@ import lance
 
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE, Lance
+from tiltyard.catalog.base import Table
+from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE
 from tiltyard.clock import moment
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.maintenance.candidates import candidate
-from tiltyard.maintenance.needed import Needed, is_staged
-from tiltyard.maintenance.orphan import FLOOR_MS, Kind
+from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.optimize import indexed_fragments, user_indexes
+from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind, candidate
 from tiltyard.maintenance.orphans import Orphans
-from tiltyard.store import Entry, Store
-
-# Indexes that Lance keeps for itself.
-_OWN_INDEXES = "__lance"
+from tiltyard.maintenance.referenced_files import ReferencedFiles, is_staged
+from tiltyard.store import Entry
 
 
-class State(StrEnum):
+class InventoryState(StrEnum):
     """What a row of an inventory is about."""
 
     LIVE = "live"
@@ -48,7 +47,7 @@ class TableInventory:
     """
 
     table: str
-    state: State = State.LIVE
+    state: InventoryState = InventoryState.LIVE
     version: int | None = None
     versions: int = 0
     rows: int = 0
@@ -86,39 +85,39 @@ class VersionInventory:
 class Inventory:
     """Counts tables of one catalog, one at a time."""
 
-    def __init__(
-        self,
-        store: Store,
-        access: Lance,
-        catalog: Catalog,
-        orphans: Orphans,
-        opening: Callable[[Table], lance.LanceDataset],
-    ) -> None:
-        self._store = store
-        self._lance = access
-        self._catalog = catalog
+    def __init__(self, maintenance: MaintenanceContext, orphans: Orphans) -> None:
+        self._maintenance = maintenance
+        self._context = maintenance.context
         self._orphans = orphans
-        self._opening = opening
 
-    def of(self, table: Table, floor_ms: int = FLOOR_MS) -> TableInventory:
+    def of(self, table: Table, min_age_ms: int = ORPHAN_MIN_AGE_MS) -> TableInventory:
         """A listing of its files, and a request for each version, two if it has indexes."""
         row = TableInventory(names.dotted(table.id))
-        if self._catalog.latest(table) is None:
-            return self._weighed(replace(row, state=State.DECLARED), table)
+        if self._context.catalog.latest(table) is None:
+            entries = list(self._context.store.walk(table.location))
+            size = sum(entry.size for entry in entries)
+            return replace(
+                row,
+                state=InventoryState.DECLARED,
+                files=len(entries),
+                bytes=size,
+                other_bytes=size,
+            )
         try:
-            dataset = self._opening(table)
-            row = _indexed(counted(row, dataset), dataset)
+            dataset = self._maintenance.open_table(table)
+            row = _count_indexes(count_fragments(row, dataset), dataset)
         except FAILURES as error:
-            raise self._lance.explain(error, f"open table {names.display(table.id)}") from error
-        return self._shared_out(row, table, dataset.version, floor_ms)
+            doing = f"open table {names.display(table.id)}"
+            raise self._context.lance.explain(error, doing) from error
+        return self._count_bytes(row, table, dataset.version, min_age_ms)
 
     def of_trashed(self, dropped: DroppedTable) -> TableInventory:
         """A dropped table: all of it is trash. One listing."""
-        entries = list(self._store.walk(dropped.location))
-        size = sum(each.size for each in entries)
+        entries = list(self._context.store.walk(dropped.location))
+        size = sum(entry.size for entry in entries)
         return TableInventory(
             names.dotted(dropped.id),
-            State.TRASH,
+            InventoryState.TRASH,
             dropped.version,
             files=len(entries),
             bytes=size,
@@ -129,127 +128,119 @@ class Inventory:
     def versions(self, table: Table) -> Iterator[VersionInventory]:
         """Every version that has a file, oldest first. One request each."""
         shown = names.dotted(table.id)
-        for each in version_files.every(self._store, table.location):
-            when = moment(each.modified_ms or 0)
+        for file in version_files.every(self._context.store, table.location):
+            created_at = moment(file.modified_ms or 0)
             try:
-                dataset = self._lance.open(table.location, each.version)
-                files = [file for part in dataset.get_fragments() for file in part.metadata.files]
+                dataset = self._context.lance.open(table.location, file.version)
+                fragments = dataset.get_fragments()
+                data = [data for fragment in fragments for data in fragment.metadata.files]
                 yield VersionInventory(
                     shown,
-                    each.version,
+                    file.version,
                     dataset.count_rows(),
-                    len(dataset.get_fragments()),
-                    len(files),
-                    sum(file.file_size_bytes or 0 for file in files),
-                    when,
+                    len(fragments),
+                    len(data),
+                    sum(data_file.file_size_bytes or 0 for data_file in data),
+                    created_at,
                 )
             except FAILURES as error:
-                ours = self._lance.explain(error, f"read version {each.version} of {shown}")
-                yield VersionInventory(shown, each.version, created_at=when, error=str(ours))
+                doing = f"read version {file.version} of {shown}"
+                ours = self._context.lance.explain(error, doing)
+                yield VersionInventory(shown, file.version, created_at=created_at, error=str(ours))
 
-    def _weighed(self, row: TableInventory, table: Table) -> TableInventory:
-        entries = list(self._store.walk(table.location))
-        size = sum(each.size for each in entries)
-        return replace(row, files=len(entries), bytes=size, other_bytes=size)
-
-    def _shared_out(
-        self, row: TableInventory, table: Table, version: int, floor_ms: int
+    def _count_bytes(
+        self, row: TableInventory, table: Table, version: int, min_age_ms: int
     ) -> TableInventory:
-        """Whose the bytes are: of the latest version, of older ones, of nobody."""
+        """A row with the bytes of the latest version, of older ones, and of none."""
         manifests, indexes = self._orphans.manifests(table)
-        home = f"{table.location}/{names.VERSIONS_DIRECTORY}/"
+        directory = f"{table.location}/{names.VERSIONS_DIRECTORY}/"
         numbers = {
-            each.key: found.version
-            for each in manifests
-            if each.key.startswith(home) and (found := version_files.parse(each)) is not None
+            entry.key: file.version
+            for entry in manifests
+            if entry.key.startswith(directory) and (file := version_files.parse(entry)) is not None
         }
-        latest = [each for each in manifests if numbers.get(each.key) == version]
-        live, all_of_them = Needed(), Needed()
-        for needed in self._orphans.references(table, latest, indexes, floor_ms):
-            live.add(needed)
-        for needed in self._orphans.references(table, manifests, indexes, floor_ms):
-            all_of_them.add(needed)
-        sums = _Sums({each.key for each in latest}, live, all_of_them)
-        noted = self._orphans.noted(floor_ms)
-        for entry in self._store.walk(table.location):
-            is_young = not any(self._orphans.candidates(table, [entry], noted, floor_ms))
-            sums.add(table.location, entry, is_young=is_young)
+        latest = [entry for entry in manifests if numbers.get(entry.key) == version]
+        by_latest, by_any = ReferencedFiles(), ReferencedFiles()
+        for referenced in self._orphans.references(table, latest, indexes, min_age_ms):
+            by_latest.add(referenced)
+        for referenced in self._orphans.references(table, manifests, indexes, min_age_ms):
+            by_any.add(referenced)
+        usage = _Usage(table.location, {entry.key for entry in latest}, by_latest, by_any)
+        sizes: Counter[str] = Counter()
+        files: Counter[str] = Counter()
+        noted = self._orphans.noted(min_age_ms)
+        for entry in self._context.store.walk(table.location):
+            is_young = not any(self._orphans.candidates(table, [entry], noted, min_age_ms))
+            use = usage.of(entry, is_young=is_young)
+            files[use] += 1
+            sizes[use] += entry.size
         return replace(
             row,
             versions=len(numbers),
-            files=sums.files,
-            bytes=sum(sums.bytes.values()),
-            live_bytes=sums.bytes["live"],
-            old_version_bytes=sums.bytes["old"],
-            orphan_bytes=sums.bytes["orphan"],
-            other_bytes=sums.bytes["other"],
-            orphans=sums.orphans,
+            files=files.total(),
+            bytes=sizes.total(),
+            live_bytes=sizes["live"],
+            old_version_bytes=sizes["old"],
+            orphan_bytes=sizes["orphan"],
+            other_bytes=sizes["other"],
+            orphans=files["orphan"],
             last_write_at=_last_write(latest),
         )
 
 
-class _Sums:
-    """Bytes by whom they are for, added up file by file."""
+@dataclass(frozen=True)
+class _Usage:
+    """What needs the files of one table. `latest` are the manifests of its latest version."""
 
-    def __init__(self, latest: set[str], live: Needed, everything: Needed) -> None:
-        self._latest = latest
-        self._live = live
-        self._everything = everything
-        self.bytes = dict.fromkeys(("live", "old", "orphan", "other"), 0)
-        self.files = 0
-        self.orphans = 0
+    location: str
+    latest: set[str]
+    by_latest: ReferencedFiles
+    by_any: ReferencedFiles
 
-    def add(self, location: str, entry: Entry, *, is_young: bool) -> None:
-        whose = self._whose(location, entry, is_young)
-        self.files += 1
-        self.orphans += whose == "orphan"
-        self.bytes[whose] += entry.size
-
-    def _whose(self, location: str, entry: Entry, is_young: bool) -> str:
+    def of(self, entry: Entry, *, is_young: bool) -> str:
+        """Live, old, orphan or other."""
         if f"/{names.VERSIONS_DIRECTORY}/" in entry.key and not is_staged(entry):
             if version_files.parse(entry) is None:
                 return "other"
-            return "live" if entry.key in self._latest else "old"
-        found = candidate(location, entry)
-        if found is None:
+            return "live" if entry.key in self.latest else "old"
+        file = candidate(self.location, entry)
+        if file is None:
             return "other"
-        if found.kind is Kind.FILE and found.is_needed(self._live):
+        is_file = file.kind is OrphanKind.FILE
+        if is_file and file.is_referenced(self.by_latest):
             return "live"
-        if found.is_needed(self._everything):
-            return "old" if found.kind is Kind.FILE else "other"
+        if file.is_referenced(self.by_any):
+            return "old" if is_file else "other"
         return "other" if is_young else "orphan"
 
 
-def counted(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
+def count_fragments(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
     """A row with what the fragments of a version tell. No request."""
-    about = [each.metadata for each in dataset.get_fragments()]
-    rows = sum(each.num_rows for each in about)
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+    rows = sum(fragment.num_rows for fragment in fragments)
     ideal = max(1, -(-rows // MOST_ROWS_PER_FILE))
     return replace(
         row,
         version=dataset.version,
         rows=rows,
-        deleted_rows=sum(each.num_deletions for each in about),
-        fragments=len(about),
-        small_file_score=max(0, len(about) - ideal) / len(about) if about else 0.0,
+        deleted_rows=sum(fragment.num_deletions for fragment in fragments),
+        fragments=len(fragments),
+        small_file_score=max(0, len(fragments) - ideal) / len(fragments) if fragments else 0.0,
     )
 
 
-def _indexed(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
-    rows_of = {each.fragment_id: each.metadata.num_rows for each in dataset.get_fragments()}
-    found = [
-        index for index in dataset.describe_indices() if not index.name.startswith(_OWN_INDEXES)
+def _count_indexes(row: TableInventory, dataset: lance.LanceDataset) -> TableInventory:
+    rows = {
+        fragment.fragment_id: fragment.metadata.num_rows for fragment in dataset.get_fragments()
+    }
+    covered = [
+        sum(rows.get(fragment, 0) for fragment in indexed_fragments(index))
+        for index in user_indexes(dataset)
     ]
-    covered = [sum(rows_of.get(each, 0) for each in _fragments_of(index)) for index in found]
     coverage = min(covered) / row.rows if covered and row.rows else 1.0
-    return replace(row, indexes=len(found), index_coverage=coverage if found else None)
+    return replace(row, indexes=len(covered), index_coverage=coverage if covered else None)
 
 
-def _fragments_of(index: object) -> set[int]:
-    segments = getattr(index, "segments", ())
-    return {each for segment in segments for each in segment.fragment_ids}
-
-
-def _last_write(entries: list[Entry]) -> datetime | None:
-    newest = max((each.modified_ms for each in entries), default=None)
+def _last_write(entries: Sequence[Entry]) -> datetime | None:
+    newest = max((entry.modified_ms for entry in entries), default=None)
     return None if newest is None else moment(newest)

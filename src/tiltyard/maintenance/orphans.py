@@ -1,8 +1,9 @@
 """What lies in a catalog and nothing refers to: found, sized, and removed once it is old enough.
 
-A file may be younger than the commit that will name it, so age is asked for first, and what refers
-to files is read anew right before they are deleted. A directory with a committed version is never
-deleted from here: it may be a table that somebody deregistered. It can be put into the trash.
+A file may be written long before the commit that will name it, so only old files are candidates,
+and what refers to files is read anew right before they are deleted. A directory with a committed
+version is never deleted from here: it may be a table that somebody deregistered. It can be adopted
+into the trash. The rules, and what fails without each, are in docs/design/orphans.md.
 """
 
 from __future__ import annotations
@@ -13,219 +14,220 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tiltyard import names
-from tiltyard.catalog.base import Catalog, Table
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
+from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest.rows import STAGED
-from tiltyard.catalog.pylance import Lance
-from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
-from tiltyard.maintenance.beside import Beside
-from tiltyard.maintenance.candidates import Candidate, candidate, is_noted, state_of
-from tiltyard.maintenance.needed import (
-    Keeps,
-    Needed,
-    is_staged,
-    manifests_in,
-    read_each,
-    read_needed,
+from tiltyard.maintenance.catalog_orphans import CatalogOrphans
+from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.orphan_candidates import (
+    ORPHAN_MIN_AGE_MS,
+    Candidate,
+    Orphan,
+    OrphanKind,
+    candidate,
+    is_old,
+    state_of,
 )
-from tiltyard.maintenance.orphan import FLOOR_MS, Kind, Orphan, is_old
-from tiltyard.maintenance.sidecars import Sidecar, Sidecars
-from tiltyard.store import Entry, NotThere, Store
+from tiltyard.maintenance.referenced_files import (
+    Counts,
+    ReferencedFiles,
+    is_staged,
+    list_manifests,
+    read_all,
+    read_manifests,
+)
+from tiltyard.store import Entry, NotThere
 
 log = logging.getLogger(__name__)
+
+_INSIDE_TABLES = (OrphanKind.FILE, OrphanKind.STAGED, OrphanKind.TEMPORARY)
+_DIRECTORIES = (OrphanKind.DIRECTORY, OrphanKind.RESERVATION)
 
 
 class Orphans:
     """Finds and removes the orphans of one catalog."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        access: Lance,
-        catalog: Catalog,
-        manifest: ManifestCatalog | None,
-        sidecars: Sidecars,
-        *,
-        lists_directories: bool,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._lance = access
-        self._catalog = catalog
-        self._manifest = manifest
-        self._sidecars = sidecars
-        self._lists_directories = lists_directories
-        self.beside = Beside(store, clock, manifest, lists_directories=lists_directories)
+    def __init__(self, maintenance: MaintenanceContext) -> None:
+        self._context = maintenance.context
+        self._store = maintenance.context.store
+        self._sidecars = maintenance.recovery.sidecars
+        self.outside_tables = CatalogOrphans(maintenance.context)
 
     # -- finding
 
     def find(
-        self, tables: Sequence[Table] | None = None, floor_ms: int = FLOOR_MS
+        self, tables: Sequence[Table] | None = None, min_age_ms: int = ORPHAN_MIN_AGE_MS
     ) -> Iterator[Orphan]:
-        """Everything older than the floor that nothing refers to; of given tables, their files.
+        """Everything older than `min_age_ms` that nothing refers to; of given tables, their files.
 
-        One listing of all files, one of the root, and what reading every version takes. In a look
-        at everything, a table of which a version can't be read is passed over.
+        One listing of all files, one of the root, and what reading every version takes. In a search
+        of the whole catalog, a table of which a version can't be read is left out.
         """
         if tables is not None:
             for table in tables:
-                yield from self.of_table(table, floor_ms)
+                yield from self.of_table(table, min_age_ms)
             return
-        yield from self.beside.find(floor_ms)
-        for found in map(self.table, self._catalog.list_all_tables()):
+        yield from self.outside_tables.find(min_age_ms)
+        for listed in map(self.table, self._context.catalog.list_all_tables()):
             try:
-                yield from self.of_table(found, floor_ms) if found else ()
+                yield from self.of_table(listed, min_age_ms) if listed else ()
             except InvalidTableStateError as unreadable:  # one table does not stop the others
                 log.warning("%s", unreadable)
 
-    def table(self, identifier: str) -> Table | None:
+    def of_table(self, table: Table, min_age_ms: int = ORPHAN_MIN_AGE_MS) -> Iterator[Orphan]:
+        """The files of one table that no version needs. InvalidTableStateError if one of its
+        versions can't be read: then nothing is an orphan."""
+        referenced, noted = self.referenced(table, min_age_ms), self.noted(min_age_ms)
+        for file in self.unreferenced(table, referenced, noted, min_age_ms):
+            yield file.orphan
+
+    def table(self, object_id: str) -> Table | None:
         """A table by its object id; None if it was dropped since it was listed."""
         try:
-            return self._catalog.find(names.split_object_id(identifier))
+            return self._context.catalog.find(names.split_object_id(object_id))
         except TableNotFoundError:
             return None
 
-    def of_table(self, table: Table, floor_ms: int = FLOOR_MS) -> Iterator[Orphan]:
-        """The files of one table that no version needs. InvalidTableStateError if one of its
-        versions can't be read: then nothing is an orphan."""
-        needed, noted = self._needed(table, floor_ms), self.noted(floor_ms)
-        yield from (each.orphan for each in self.unneeded(table, needed, noted, floor_ms))
+    def table_at(self, location: str) -> Table | None:
+        """The table at a location; None if no name and no row has it."""
+        name = names.table_name(location)
+        if name is not None and self._context.settings.dir_listing_enabled:
+            table = self.table(name)
+            if table is not None and table.location == location:
+                return table
+        return self._context.manifest.table_at(location)
+
+    # -- the steps of a search, which jobs run one by one
+
+    def list_candidates(
+        self, table: Table, noted: Collection[str], min_age_ms: int
+    ) -> Iterator[Candidate]:
+        """The candidates among all files of a table, one after the other."""
+        return self.candidates(table, self._store.walk(table.location), noted, min_age_ms)
 
     def candidates(
-        self, table: Table, entries: Iterable[Entry], noted: Collection[str], floor_ms: int
+        self, table: Table, entries: Iterable[Entry], noted: Collection[str], min_age_ms: int
     ) -> Iterator[Candidate]:
         """Files of a table that are old enough and would be orphans if no version needed them;
-        `noted` are data files of writes that are under way."""
-        newest_ms = self._clock.now_ms() - floor_ms
+        `noted` are data files of writes under way."""
+        newest_ms = self._context.clock.now_ms() - min_age_ms
         for entry in entries:
-            found = candidate(table.location, entry) if entry.modified_ms <= newest_ms else None
-            if found is not None and not (found.kind is Kind.FILE and is_noted(found, noted)):
-                yield found
+            file = candidate(table.location, entry) if entry.modified_ms <= newest_ms else None
+            if file is not None and not (file.kind is OrphanKind.FILE and file.is_noted(noted)):
+                yield file
 
-    def listed(self, table: Table, noted: Collection[str], floor_ms: int) -> Iterator[Candidate]:
-        """The candidates among all files of a table, found one after the other."""
-        return self.candidates(table, self._store.walk(table.location), noted, floor_ms)
-
-    def unneeded(
-        self, table: Table, needed: Needed, noted: Collection[str], floor_ms: int
+    def unreferenced(
+        self,
+        table: Table,
+        referenced: ReferencedFiles,
+        noted: Collection[str],
+        min_age_ms: int,
     ) -> Iterator[Candidate]:
-        """Those among all files of a table that nothing needs."""
-        for each in self.listed(table, noted, floor_ms):
-            if each.likeliest_name not in needed.files and not each.is_needed(needed):
-                yield each
+        """The candidates among all files of a table that nothing refers to."""
+        for file in self.list_candidates(table, noted, min_age_ms):
+            if file.likeliest_name not in referenced.files and not file.is_referenced(referenced):
+                yield file
+
+    def noted(self, min_age_ms: int) -> set[str]:
+        """Data files of writes under way."""
+        entries = self._store.walk(names.WRITES)
+        return {entry.name for entry in entries if not self._is_old(entry, min_age_ms)}
 
     def manifests(self, table: Table) -> tuple[list[Entry], set[str]]:
         """The manifests of a table, and the UUIDs of its indexes."""
-        return manifests_in(self._store, table.location)
+        return list_manifests(self._store, table.location)
+
+    def referenced(self, table: Table, min_age_ms: int) -> ReferencedFiles:
+        """What all versions of a table refer to, and the staged manifests that count."""
+        counts, staged = self._staged(table, min_age_ms)
+        referenced = read_all(self._context, table.location, counts)
+        referenced.files |= staged
+        return referenced
 
     def references(
-        self, table: Table, manifests: Sequence[Entry], indexes: Collection[str], floor_ms: int
-    ) -> Iterator[Needed]:
-        """What each manifest of a table refers to, and which staged ones count."""
-        keeps, staged = self._keeps(table, floor_ms)
-        yield Needed(files=staged)
-        yield from read_each(self._store, self._lance, table.location, manifests, indexes, keeps)
+        self, table: Table, manifests: Sequence[Entry], indexes: Collection[str], min_age_ms: int
+    ) -> Iterator[ReferencedFiles]:
+        """What each manifest of a table refers to, and the staged manifests that count."""
+        counts, staged = self._staged(table, min_age_ms)
+        yield ReferencedFiles(files=staged)
+        yield from read_manifests(self._context, table.location, manifests, indexes, counts)
 
-    def still(
-        self, table: Table, found: Sequence[Candidate], seen: Collection[str], floor_ms: int
-    ) -> list[Candidate]:
-        """Those of the candidates that nothing needs after a second look: at manifests that were
-        not `seen` in the first, and at all that are staged."""
-        manifests, indexes = self.manifests(table)
-        new = [each for each in manifests if state_of(each) not in seen or is_staged(each)]
-        needed = Needed()
-        for each in self.references(table, new, indexes, floor_ms):
-            needed.add(each)
-        entries = [each.entry for each in found]
-        old = self.candidates(table, entries, self.noted(floor_ms), floor_ms)
-        return [each for each in old if not each.is_needed(needed)]
+    def _staged(self, table: Table, min_age_ms: int) -> tuple[Counts, set[str]]:
+        """Which staged manifests count: those that something names, which are returned, and young
+        ones."""
+        named = set(self._named_manifests(table))
+        return lambda entry: entry.key in named or not self._is_old(entry, min_age_ms), named
 
-    def fresh(self, found: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates as their files are now; those that are gone are left out. One request each."""
-        there = []
-        for each in found:
-            with suppress(NotThere):
-                there.append(replace(each, entry=self._store.head(each.entry.key)))
-        return there
-
-    def delete(self, going: Iterable[Candidate]) -> None:
-        """Delete files of tables, in bulk requests. They have passed the second look."""
-        self._store.delete_many(each.entry.key for each in going)
-
-    def _needed(self, table: Table, floor_ms: int) -> Needed:
-        """What versions refer to, and the staged manifests that count themselves."""
-        keeps, staged = self._keeps(table, floor_ms)
-        found = read_needed(self._store, self._lance, table.location, keeps)
-        found.files |= staged
-        return found
-
-    def _keeps(self, table: Table, floor_ms: int) -> tuple[Keeps, set[str]]:
-        """Which staged manifests count: those that something names, and young ones."""
-        staged = set(self._staged_of(table))
-        return lambda entry: entry.key in staged or not self._is_old(entry, floor_ms), staged
-
-    def _staged_of(self, table: Table) -> Iterator[str]:
+    def _named_manifests(self, table: Table) -> Iterator[str]:
         """Staged manifests that a row or a sidecar names."""
-        for sidecar in self._sidecars.every():
-            if isinstance(sidecar, Sidecar):
-                yield from (each.staged for each in sidecar.tables if each.staged)
-        if self._manifest is None or not table.managed:
+        for sidecar in self._sidecars.readable():
+            yield from (covered.staged for covered in sidecar.tables if covered.staged)
+        if not table.managed:
             return
-        snapshot, identifier = self._manifest.read(), names.object_id(table.id)
-        for number in snapshot.version_numbers(identifier):
-            row = snapshot.version_row(identifier, number)
+        snapshot, object_id = self._context.manifest.read(), names.object_id(table.id)
+        for number in snapshot.version_numbers(object_id):
+            row = snapshot.version_row(object_id, number)
             if row is not None and STAGED in row.metadata:
                 yield row.metadata[STAGED]
 
-    def noted(self, floor_ms: int) -> set[str]:
-        """Data files of writes that are under way."""
-        entries = self._store.walk(names.WRITES)
-        return {each.name for each in entries if not self._is_old(each, floor_ms)}
+    def still_unreferenced(
+        self, table: Table, files: Sequence[Candidate], seen: Collection[str], min_age_ms: int
+    ) -> list[Candidate]:
+        """Those of the files that nothing refers to at a second look: at manifests that were not
+        `seen` at the first, and at all that are staged."""
+        manifests, indexes = self.manifests(table)
+        new = [entry for entry in manifests if state_of(entry) not in seen or is_staged(entry)]
+        referenced = ReferencedFiles()
+        for part in self.references(table, new, indexes, min_age_ms):
+            referenced.add(part)
+        entries = [file.entry for file in files]
+        old = self.candidates(table, entries, self.noted(min_age_ms), min_age_ms)
+        return [file for file in old if not file.is_referenced(referenced)]
+
+    def refresh(self, files: Sequence[Candidate]) -> list[Candidate]:
+        """Candidates as their files are now, without those that are gone. One request each."""
+        present = []
+        for file in files:
+            with suppress(NotThere):
+                present.append(replace(file, entry=self._store.head(file.entry.key)))
+        return present
+
+    def delete(self, files: Iterable[Candidate]) -> None:
+        """Delete files of tables that have passed the second look, in bulk requests."""
+        self._store.delete_many(file.entry.key for file in files)
 
     # -- removing
 
-    def remove(self, found: Iterable[Orphan], floor_ms: int = FLOOR_MS) -> list[Orphan]:
-        """Delete what is still an orphan, and return what went. Tables are left alone.
+    def remove(
+        self, orphans: Iterable[Orphan], min_age_ms: int = ORPHAN_MIN_AGE_MS
+    ) -> list[Orphan]:
+        """Delete what is still an orphan, and return what was deleted. Tables are left alone.
 
-        What refers to files is read anew, after everything was found and right before it goes.
+        What refers to files is read anew, after everything was found and right before the deletes.
         """
-        listed = [each for each in found if each.kind.is_removable]
-        fresh = set(self._again(listed, floor_ms))
-        going = [each for each in listed if (each.path, each.kind) in fresh]
-        for each in going:
-            if each.kind in (Kind.DIRECTORY, Kind.RESERVATION):
-                inside = list(self._store.walk(each.path))
-                if all(self._is_old(entry, floor_ms) for entry in inside):
+        removable = [orphan for orphan in orphans if orphan.kind.is_removable]
+        confirmed = set(self._find_again(removable, min_age_ms))
+        going = [orphan for orphan in removable if (orphan.path, orphan.kind) in confirmed]
+        for orphan in going:
+            if orphan.kind in _DIRECTORIES:
+                inside = list(self._store.walk(orphan.path))
+                if all(self._is_old(entry, min_age_ms) for entry in inside):
                     self._store.delete_many(entry.key for entry in inside)
-        self._store.delete_many(
-            each.path for each in going if each.kind not in (Kind.DIRECTORY, Kind.RESERVATION)
-        )
+        self._store.delete_many(orphan.path for orphan in going if orphan.kind not in _DIRECTORIES)
         return going
 
-    def _again(self, listed: Sequence[Orphan], floor_ms: int) -> Iterator[tuple[str, Kind]]:
-        inside = {each.location for each in listed if each.kind in _INSIDE_TABLES}
-        for location in sorted(each for each in inside if each):
+    def _find_again(
+        self, orphans: Sequence[Orphan], min_age_ms: int
+    ) -> Iterator[tuple[str, OrphanKind]]:
+        inside = {orphan.location for orphan in orphans if orphan.kind in _INSIDE_TABLES}
+        for location in sorted(location for location in inside if location):
             table = self.table_at(location)
             if table is not None:
-                yield from ((each.path, each.kind) for each in self.of_table(table, floor_ms))
-        if any(each.kind not in _INSIDE_TABLES or each.location is None for each in listed):
-            yield from ((each.path, each.kind) for each in self.beside.find(floor_ms))
+                for orphan in self.of_table(table, min_age_ms):
+                    yield orphan.path, orphan.kind
+        if any(orphan.kind not in _INSIDE_TABLES or orphan.location is None for orphan in orphans):
+            for orphan in self.outside_tables.find(min_age_ms):
+                yield orphan.path, orphan.kind
 
-    def table_at(self, location: str) -> Table | None:
-        """The table that lies at a location; None if nobody knows it."""
-        name = names.table_name(location)
-        if name is not None and self._lists_directories:
-            found = self.table(name)
-            if found is not None and found.location == location:
-                return found
-        return None if self._manifest is None else self._manifest.table_at(location)
-
-    # -- what they share
-
-    def _is_old(self, entry: Entry, floor_ms: int) -> bool:
-        return is_old(self._clock, entry, floor_ms)
-
-
-_INSIDE_TABLES = (Kind.FILE, Kind.STAGED, Kind.TEMPORARY)
+    def _is_old(self, entry: Entry, min_age_ms: int) -> bool:
+        return is_old(self._context.clock, entry, min_age_ms)

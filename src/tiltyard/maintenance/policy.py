@@ -1,4 +1,4 @@
-"""Which versions of a table may go: a pure choice over numbers, ages and what refers to them."""
+"""Which versions of a table may be deleted: a pure choice over numbers, ages and references."""
 
 from __future__ import annotations
 
@@ -6,39 +6,74 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
+
+import lance
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.dataclasses import dataclass as validated_dataclass
 
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError
 from tiltyard.settings import duration
 
-# Whoever undoes what a crash left half done goes back to a version before the latest.
+# A recovery that takes back what a crash left half done returns to a version before the latest.
 RECOVERY_FLOOR = 3
+# How the settings begin by which Lance deletes versions on its own.
+AUTO_CLEANUP = "lance.auto_cleanup."
 
 Duration = str | int | float | timedelta
 
 
-@dataclass(frozen=True, slots=True)
+def _check_duration(value: Duration, info: ValidationInfo) -> Duration:
+    if duration(value, str(info.field_name)) is None:
+        raise InvalidInputError(
+            f"{info.field_name} takes a time, not 'never'", hint="like 12h or 7d"
+        )
+    return value
+
+
+_Duration = Annotated[Duration, AfterValidator(_check_duration)]
+
+
+@validated_dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, extra="forbid"))
 class CleanupPolicy:
-    """What to keep. A version goes only if both are true of it: it is not among the newest
+    """What to keep. A version is deleted only if both hold: it is not among the newest
     `keep_versions`, and it is older than `older_than` ("7d", seconds, a timedelta).
 
-    What nobody may lose stays in any case: the latest version, tagged ones, bases of branches, and
-    whatever is younger than `min_age` (the catalog's property `cleanup_min_age` if None), counted
-    from when the next version came: until then all readers were on it. Less than three versions,
-    or a lower minimum age, have to be allowed.
+    Never deleted are the latest version, tagged ones, bases of branches, and whatever is younger
+    than `min_age` (the catalog's property `cleanup_min_age` if None), counted from when the next
+    version came: until then all readers were on it. Less than three versions, or a lower minimum
+    age, have to be allowed.
 
-    Versions of branches only go with `branches`. Lance gives the directory of a branch that was
-    removed to the next of that name, and a delete that comes late would hit that one: so nobody
-    may remove a branch and use its name again while they are cleaned up.
+    Versions of branches are only deleted with `branches`. Lance gives the directory of a removed
+    branch to the next branch of that name, and a delete that comes late would hit that one: so
+    nobody may remove a branch and use its name again while they are cleaned up.
     """
 
     keep_versions: int | None = None
-    older_than: Duration | None = None
-    min_age: Duration | None = None
+    older_than: _Duration | None = None
+    min_age: _Duration | None = None
     allow_below_recovery_floor: bool = False
     allow_young: bool = False
     branches: bool = False
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _translate(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InvalidInputError(
+                f"{first['loc'][0]}: {first['msg'].lower()}, not {first['input']!r}"
+            ) from error
 
     def __post_init__(self) -> None:
         if self.keep_versions is None and self.older_than is None:
@@ -53,10 +88,6 @@ class CleanupPolicy:
                 f"undone",
                 hint="allow_below_recovery_floor, if you are sure",
             )
-        for name in ("older_than", "min_age"):
-            value = getattr(self, name)
-            if value is not None and duration(value, name) is None:
-                raise InvalidInputError(f"{name} takes a time, not 'never'", hint="like 12h or 7d")
 
     @property
     def is_below_recovery_floor(self) -> bool:
@@ -67,14 +98,14 @@ class CleanupPolicy:
         has, unless that was allowed."""
         if self.min_age is None:
             return round(default_seconds * 1000)
-        wanted = duration(self.min_age, "min_age") or 0.0
-        if wanted < default_seconds and not self.allow_young:
+        seconds = duration(self.min_age, "min_age") or 0.0
+        if seconds < default_seconds and not self.allow_young:
             raise InvalidInputError(
-                f"a min_age of {wanted:g} s is below the catalog's, {default_seconds:g} s: who "
+                f"a min_age of {seconds:g} s is below the catalog's, {default_seconds:g} s: who "
                 f"still reads such versions would fail",
                 hint="allow_young, if you are sure",
             )
-        return round(wanted * 1000)
+        return round(seconds * 1000)
 
     @property
     def older_than_ms(self) -> int:
@@ -83,8 +114,8 @@ class CleanupPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The versions that go, and for each of the others why it stays."""
+class VersionChoice:
+    """The versions to delete, and for each of the others why it stays."""
 
     going: tuple[int, ...]
     kept: Mapping[int, str]
@@ -104,19 +135,19 @@ def choose(
     policy: CleanupPolicy,
     now_ms: int,
     min_age_ms: int,
-) -> Choice:
-    """Decide over every version of a table, given what refers to some of them."""
-    newest_first = sorted(versions, key=lambda each: each.version, reverse=True)
+) -> VersionChoice:
+    """Decide for every version of a table; `referred` tells what refers to some of them."""
+    newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
     kept: dict[int, str] = {}
     next_ms: int | None = None
-    for rank, each in enumerate(newest_first):
-        ages = _Ages.of(each.modified_ms, next_ms, now_ms)
-        reason = _why_kept(rank, ages, referred.get(each.version), policy, min_age_ms)
+    for rank, version in enumerate(newest_first):
+        ages = _Ages.of(version.modified_ms, next_ms, now_ms)
+        reason = _why_kept(rank, ages, referred.get(version.version), policy, min_age_ms)
         if reason is not None:
-            kept[each.version] = reason
-        next_ms = each.modified_ms
-    going = sorted(each.version for each in versions if each.version not in kept)
-    return Choice(tuple(going), kept)
+            kept[version.version] = reason
+        next_ms = version.modified_ms
+    going = sorted(version.version for version in versions if version.version not in kept)
+    return VersionChoice(tuple(going), kept)
 
 
 class _Ages(NamedTuple):
@@ -127,7 +158,7 @@ class _Ages(NamedTuple):
 
     @classmethod
     def of(cls, made_ms: int | None, next_ms: int | None, now_ms: int) -> _Ages | None:
-        """None if nobody knows."""
+        """None if one of the times is not known."""
         return (
             None if made_ms is None or next_ms is None else cls(now_ms - made_ms, now_ms - next_ms)
         )
@@ -160,3 +191,26 @@ def as_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
         else:
             ranges.append((number, number))
     return ranges
+
+
+# -- Lance's own clean-up
+
+
+def auto_cleanup_settings(dataset: lance.LanceDataset) -> list[str]:
+    """The settings of a table by which Lance deletes its versions. No request."""
+    return sorted(key for key in dataset.config() if key.startswith(AUTO_CLEANUP))
+
+
+def auto_cleanup_warning(dataset: lance.LanceDataset) -> str | None:
+    """What to tell about a table from which Lance itself deletes versions. No request.
+
+    It does so inside of any writer's commit, and knows no boundary and no minimum age: a writer
+    that was stopped for long may then use a version number again that was deleted.
+    """
+    settings = auto_cleanup_settings(dataset)
+    if not settings:
+        return None
+    return (
+        f"{', '.join(settings)}: Lance itself deletes versions of this table, past the boundary; "
+        f"take these settings away"
+    )

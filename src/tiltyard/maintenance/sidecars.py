@@ -1,43 +1,44 @@
-"""Sidecars: what is about to happen to several tables, written down before the first of it does.
+"""Sidecars: the plan of an operation on several tables, written before its first change.
 
-A sidecar names each table, the version that it is pinned to, the one that was staged from, and the
-transaction that the change will carry, so that whoever finds it after a crash can tell by the
-transaction what has happened. Its state moves by compare-and-swap: the owner goes from `armed` to
-`publishing`, a sweep from either to `aborted`, and whoever loses knows it.
+A sidecar names each table, the version that readers see, the version that the change follows, and
+the transaction that the change will carry. So after a crash, the transactions of the versions that
+exist tell how far the operation came. The state of a sidecar moves by compare-and-swap: the owner
+moves it from `armed` to `publishing`, a recovery from either to `aborted`, and the loser gets an
+error. The rules, and what fails without each, are in docs/design/recovery.md.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from tiltyard import names
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.version_files import Naming
-from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, InvalidTableStateError
 from tiltyard.names import TableId
-from tiltyard.store import AlreadyThere, Ambiguous, Changed, NotThere, Store, Tag, read_back
+from tiltyard.store import Ambiguous, Changed, NotThere, Tag, read_back
 
 SCHEMA = 1
 SUFFIX = ".json"
 
 
-class Kind(StrEnum):
-    """What a sidecar covers. A compaction leaves the rows as they are, whatever of it lands."""
+class OperationKind(StrEnum):
+    """What a sidecar covers. A compaction leaves all rows as they are, whether it lands or not."""
 
     BATCH = "batch"
     COMPACTION = "compaction"
 
     @property
     def preserves_rows(self) -> bool:
-        return self is Kind.COMPACTION
+        return self is OperationKind.COMPACTION
 
 
-class State(StrEnum):
-    """How far the owner has come, or that a sweep has stopped it."""
+class SidecarState(StrEnum):
+    """How far the owner has come, or that a recovery has stopped it."""
 
     ARMED = "armed"
     PUBLISHING = "publishing"
@@ -45,12 +46,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoveredTable:
     """One table of a sidecar: its change follows `base_head`, and is known by its transaction.
 
-    `expected_version` is what readers see before it, and what a roll back returns to; 0 if the
-    table has no version yet. `staged` is the manifest that is to become the next version, if there
-    is one already.
+    `expected_version` is what readers see before the change, and what a roll back returns to; 0 if
+    the table has no version yet. `staged` is the manifest that is to become the next version, if
+    it is written already.
     """
 
     id: TableId
@@ -75,12 +76,12 @@ class Sidecar:
     """
 
     operation: str
-    kind: Kind
+    kind: OperationKind
     actor: str
     started_at_ms: int
-    state: State
+    state: SidecarState
     nonce: str
-    tables: tuple[Covered, ...]
+    tables: tuple[CoveredTable, ...]
     published: bool = False
     tag: Tag | None = None
 
@@ -88,10 +89,14 @@ class Sidecar:
     def key(self) -> str:
         return key_of(self.operation)
 
+    @property
+    def table_ids(self) -> tuple[TableId, ...]:
+        return tuple(covered.id for covered in self.tables)
+
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A sidecar that can't be understood; it is kept, and nothing is done about it."""
+class UnreadableSidecar:
+    """A sidecar that this version does not understand; it is kept, and nothing is done about it."""
 
     key: str
     reason: str
@@ -100,19 +105,18 @@ class Unreadable:
 class Sidecars:
     """The sidecars of one catalog."""
 
-    def __init__(self, store: Store, clock: Clock, actor: str) -> None:
-        self._store = store
-        self._clock = clock
-        self._actor = actor
+    def __init__(self, context: CatalogContext) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._actor = context.settings.actor
 
     # -- for the owner
 
-    def arm(self, kind: Kind, tables: Sequence[Covered]) -> Sidecar:
-        """Write down what is about to happen. Everything has been checked before. One request."""
+    def arm(self, kind: OperationKind, tables: Sequence[CoveredTable]) -> Sidecar:
+        """Write the sidecar of an operation whose changes have all been checked. One request."""
         if not tables:
             raise InvalidInputError("there is nothing to cover")
-        places = {each.location for each in tables}
-        if len(places) < len(tables):
+        if len({table.location for table in tables}) < len(tables):
             raise InvalidInputError("a table is named twice")
         self._store.require_conditions()
         sidecar = Sidecar(
@@ -120,7 +124,7 @@ class Sidecars:
             kind,
             self._actor,
             self._clock.now_ms(),
-            State.ARMED,
+            SidecarState.ARMED,
             self._clock.token(12),
             tuple(tables),
         )
@@ -129,25 +133,25 @@ class Sidecars:
     def publishing(self, sidecar: Sidecar) -> Sidecar:
         """Announce that from here on the changes become visible. One request.
 
-        ConcurrentModificationError if a sweep was first: then nothing may be done any more.
+        ConcurrentModificationError if a recovery was first: then no change may be made any more.
         """
-        return self._swap(sidecar, State.PUBLISHING)
+        return self._swap(sidecar, SidecarState.PUBLISHING)
 
     def done(self, sidecar: Sidecar) -> None:
         """Remove a sidecar of which nothing is left to do. One request."""
         self._store.delete(sidecar.key)
 
-    # -- for whoever comes after
+    # -- for a recovery
 
     def abort(self, sidecar: Sidecar) -> Sidecar:
-        """Stop the owner, and every sweep that would go on from here. One request."""
-        if sidecar.state is State.ABORTED:
+        """Stop the owner, and every recovery that would roll forward. One request."""
+        if sidecar.state is SidecarState.ABORTED:
             return sidecar
-        return self._swap(sidecar, State.ABORTED)
+        return self._swap(sidecar, SidecarState.ABORTED)
 
-    def _swap(self, sidecar: Sidecar, state: State) -> Sidecar:
+    def _swap(self, sidecar: Sidecar, state: SidecarState) -> Sidecar:
         assert sidecar.tag is not None
-        published = sidecar.published or state is State.PUBLISHING
+        published = sidecar.published or state is SidecarState.PUBLISHING
         nonce = self._clock.token(12)
         following = replace(sidecar, state=state, nonce=nonce, published=published)
         try:
@@ -164,46 +168,31 @@ class Sidecars:
         blob = self._store.get(key_of(operation))
         return replace(decode(blob.body, key_of(operation)), tag=blob.tag)
 
-    def keys(self) -> list[str]:
+    def operations(self) -> list[str]:
         """The operations that have a sidecar, oldest first. One request."""
-        listed = self._store.list(names.RECOVERY).objects
-        return [each.name.removesuffix(SUFFIX) for each in listed]
+        entries = self._store.list(names.RECOVERY).objects
+        return [entry.name.removesuffix(SUFFIX) for entry in entries]
 
-    def every(self, operations: Iterable[str] | None = None) -> Iterator[Sidecar | Unreadable]:
+    def every(self) -> Iterator[Sidecar | UnreadableSidecar]:
         """All sidecars, oldest first. One request, and one for each."""
-        for operation in self.keys() if operations is None else operations:
+        for operation in self.operations():
             try:
                 yield self.read(operation)
             except NotThere:  # resolved since
                 continue
             except InvalidTableStateError as error:
-                yield Unreadable(key_of(operation), str(error))
+                yield UnreadableSidecar(key_of(operation), str(error))
+
+    def readable(self) -> Iterator[Sidecar]:
+        """The sidecars that this version understands, oldest first."""
+        return (sidecar for sidecar in self.every() if isinstance(sidecar, Sidecar))
 
 
 def key_of(operation: str) -> str:
     return f"{names.RECOVERY}/{operation}{SUFFIX}"
 
 
-def write_audit(store: Store, operation: str, record: Mapping[str, Any]) -> None:
-    """Leave a record of what was done about an operation; the first of several stays."""
-    body = json.dumps({"schema": SCHEMA, **record}, ensure_ascii=False).encode()
-    try:
-        read_back.put_new(store, f"{names.AUDIT}/{operation}{SUFFIX}", body)
-    except (AlreadyThere, Ambiguous):
-        return
-
-
-def read_audit(store: Store, operation: str) -> dict[str, Any] | None:
-    """What was done about an operation, if it was recovered. One request."""
-    try:
-        blob = store.get(f"{names.AUDIT}/{operation}{SUFFIX}")
-    except NotThere:
-        return None
-    found: dict[str, Any] = json.loads(blob.body)
-    return found
-
-
-# -- the codec
+# -- as JSON
 
 
 def encode(sidecar: Sidecar) -> bytes:
@@ -216,12 +205,12 @@ def encode(sidecar: Sidecar) -> bytes:
         "nonce": sidecar.nonce,
         "actor": sidecar.actor,
         "started_at_ms": sidecar.started_at_ms,
-        "tables": [_as_json(each) for each in sidecar.tables],
+        "tables": [_as_json(table) for table in sidecar.tables],
     }
     return json.dumps(body, ensure_ascii=False).encode()
 
 
-def _as_json(table: Covered) -> dict[str, Any]:
+def _as_json(table: CoveredTable) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": list(table.id),
         "location": table.location,
@@ -236,18 +225,18 @@ def _as_json(table: Covered) -> dict[str, Any]:
 def decode(body: bytes, key: str) -> Sidecar:
     """Read a sidecar. What is not understood is refused, never guessed at."""
     try:
-        found = json.loads(body)
-        if found["schema"] != SCHEMA:
-            raise ValueError(f"schema {found['schema']}")
+        fields = json.loads(body)
+        if fields["schema"] != SCHEMA:
+            raise ValueError(f"schema {fields['schema']}")
         return Sidecar(
-            str(found["operation"]),
-            Kind(found["kind"]),
-            str(found["actor"]),
-            int(found["started_at_ms"]),
-            State(found["state"]),
-            str(found["nonce"]),
-            tuple(_covered(each) for each in found["tables"]),
-            bool(found["published"]),
+            str(fields["operation"]),
+            OperationKind(fields["kind"]),
+            str(fields["actor"]),
+            int(fields["started_at_ms"]),
+            SidecarState(fields["state"]),
+            str(fields["nonce"]),
+            tuple(_from_json(table) for table in fields["tables"]),
+            bool(fields["published"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidTableStateError(
@@ -256,13 +245,13 @@ def decode(body: bytes, key: str) -> Sidecar:
         ) from error
 
 
-def _covered(body: Mapping[str, Any]) -> Covered:
-    return Covered(
-        tuple(map(str, body["id"])),
-        str(body["location"]),
-        int(body["expected_version"]),
-        int(body["base_head"]),
-        str(body["transaction"]),
-        body.get("staged"),
-        Naming(body["naming"]),
+def _from_json(fields: Mapping[str, Any]) -> CoveredTable:
+    return CoveredTable(
+        tuple(map(str, fields["id"])),
+        str(fields["location"]),
+        int(fields["expected_version"]),
+        int(fields["base_head"]),
+        str(fields["transaction"]),
+        fields.get("staged"),
+        Naming(fields["naming"]),
     )

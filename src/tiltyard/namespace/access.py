@@ -15,9 +15,8 @@ from tiltyard.errors import TableNotFoundError, TableVersionNotFoundError, Tilty
 from tiltyard.maintenance.recovery import Recovery
 from tiltyard.names import TableId
 from tiltyard.tables import describe, refs
-from tiltyard.versions.answers import Versions
-from tiltyard.versions.client import CommitClient
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.commit_client import CommitClient
+from tiltyard.versions.table_versions import TableVersions
 
 if TYPE_CHECKING:
     import lance
@@ -30,7 +29,7 @@ class NoDataYetError(TableVersionNotFoundError):
 class CommitClients:
     """What the commits to tables go through, so that each is published as a version or refused."""
 
-    def __init__(self, context: CatalogContext, versions: Versions) -> None:
+    def __init__(self, context: CatalogContext, versions: TableVersions) -> None:
         self._context = context
         self._versions = versions
 
@@ -68,12 +67,12 @@ class TableAccess:
         return self._context.catalog.find(names.parse_table_id(id))
 
     def uri(self, table: Table) -> str:
-        return self._context.lance.uri(table.location)
+        return names.uri(self._context.settings.root, table.location)
 
     def open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:
         """A table to read, at the version that is meant: as its rows in the manifest have it, or
         its files."""
-        if not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             return describe.open_at(self._context.lance, table, at)
         shown = functools.cache(
             lambda: frozenset(file.version for file in self._versions.visible(table.id))
@@ -103,7 +102,7 @@ class TableAccess:
         self._context.store.require_conditions()
         self.before_write([table.id])
         client = self._clients.of(table)
-        with client.plainly():
+        with client.raising_refusals():
             try:
                 dataset = client.open()
             except FAILURES as error:

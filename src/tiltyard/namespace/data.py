@@ -151,7 +151,7 @@ class DataOperations(CatalogBase):
         query = request.query
         if query.id is not None and request.id is not None and query.id != request.id:
             raise InvalidInputError("the query names another table than the request")
-        branches = {each for each in (request.branch, query.branch) if each is not None}
+        branches = {name for name in (request.branch, query.branch) if name is not None}
         if len(branches) > 1:
             raise InvalidInputError("the query names another branch than the request")
         dataset = self._read(request.id or query.id, query.version, next(iter(branches), None))
@@ -234,7 +234,7 @@ class DataOperations(CatalogBase):
         self, request: api.CreateMaterializedViewRequest
     ) -> api.CreateMaterializedViewResponse:
         raise UnsupportedOperationError(
-            "there are no materialized views: a directory has nobody to refresh them",
+            "there are no materialized views: nothing would refresh them",
             hint="write the result of the query as a table",
         )
 
@@ -243,7 +243,7 @@ class DataOperations(CatalogBase):
         self, request: api.RefreshMaterializedViewRequest
     ) -> api.RefreshMaterializedViewResponse:
         raise UnsupportedOperationError(
-            "there are no materialized views: a directory has nobody to refresh them",
+            "there are no materialized views: nothing would refresh them",
             hint="write the result of the query as a table again",
         )
 
@@ -273,10 +273,10 @@ class DataOperations(CatalogBase):
     ) -> api.ListTableIndicesResponse:
         """The indexes of a version, in the order of their names."""
         dataset = self._read(request.id, request.version, request.branch)
-        found = {each.index_name: each for each in indexes.describe(dataset)}
-        chosen, token = page(list(found), request.page_token, request.limit)
+        by_name = {index.index_name: index for index in indexes.describe(dataset)}
+        chosen, token = page(list(by_name), request.page_token, request.limit)
         return api.ListTableIndicesResponse(
-            indexes=[found[name] for name in chosen], page_token=token
+            indexes=[by_name[name] for name in chosen], page_token=token
         )
 
     @operation("describe an index of table")

@@ -7,17 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from tiltyard import names
 from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from tiltyard.maintenance.branches import RemovedBranch
-from tiltyard.maintenance.checkup import AUTO_CLEANUP
-from tiltyard.maintenance.doctor import Progress
-from tiltyard.maintenance.drift import Drift, Drifts, Mending, Repaired
-from tiltyard.maintenance.findings import Finding
-from tiltyard.maintenance.orphan import FLOOR_MS, Orphan
-from tiltyard.maintenance.recovery import PATIENCE_MS, Recovered
-from tiltyard.maintenance.settled import Settled, settled
+from tiltyard.maintenance.concurrent import Progress
+from tiltyard.maintenance.doctor import Finding
+from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
+from tiltyard.maintenance.policy import auto_cleanup_settings
+from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
+from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
 from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
+from tiltyard.versions.branches import RemovedBranch
+from tiltyard.versions.drift import Drift, Drifts, Mending, Repaired
 
 Duration = str | int | float
 
@@ -32,24 +32,24 @@ class Health(OperationGroup):
         Batches of versions, renames, and creates over dropped tables. What began less than a
         minute ago, or than `older_than`, is left to its owner. A second run finds nothing.
         """
-        patience_ms = PATIENCE_MS if older_than is None else _ms(older_than, "older_than")
+        min_age_ms = RECOVERY_MIN_AGE_MS if older_than is None else _ms(older_than, "older_than")
         self.context.store.require_conditions()
-        swept = self.services.recovery.sweep(patience_ms=patience_ms)
-        return [*swept, *self.services.left_overs.finish(patience_ms=patience_ms)]
+        recovered = self.services.recovery.recover(min_age_ms=min_age_ms)
+        return [*recovered, *self.services.unfinished.finish(min_age_ms=min_age_ms)]
 
     @operation("recover")
     def recover_compactions(
         self, tables: Collection[TableId], *, older_than: Duration
     ) -> list[Recovered]:
         """End what a crash left of compactions of some tables, and of nothing else."""
-        patience_ms = _ms(older_than, "older_than")
+        min_age_ms = _ms(older_than, "older_than")
         self.context.store.require_conditions()
-        return self.services.recovery.sweep_compactions(tables, patience_ms=patience_ms)
+        return self.services.recovery.recover_compactions(tables, min_age_ms=min_age_ms)
 
     @operation("list what was recovered in")
-    def list_recovered(self, *, most: int = 100) -> list[Settled]:
+    def list_recovered(self, *, most: int = 100) -> list[RecoveryRecord]:
         """The last operations that recoveries brought to an end, newest first."""
-        return list(settled(self.context.store, most))
+        return list(list_records(self.context.store, most))
 
     # -- drift
 
@@ -89,13 +89,13 @@ class Health(OperationGroup):
 
     def _managed_table(self, id: Sequence[str]) -> tuple[Table, Drifts]:
         table = self.services.access.find(id)
-        if self.services.drifts is None or not table.managed or table.arriving:
+        if not table.managed or table.becoming_managed:
             raise UnsupportedOperationError(
                 f"the versions of table {names.display(table.id)} are files, so whoever writes one "
                 f"has written a version",
                 hint="versions.manage makes rows of them",
             )
-        return table, self.services.drifts
+        return table, self.services.versions.drifts
 
     # -- branches and settings
 
@@ -119,13 +119,9 @@ class Health(OperationGroup):
         """Take away the settings by which Lance deletes versions on its own. One commit."""
         table = self.services.access.find(id)
         if dry_run:
-            return [
-                key
-                for key in self.services.access.open(table).config()
-                if key.startswith(AUTO_CLEANUP)
-            ]
+            return auto_cleanup_settings(self.services.access.open(table))
         with self.services.access.change(table) as dataset:
-            keys = [key for key in dataset.config() if key.startswith(AUTO_CLEANUP)]
+            keys = auto_cleanup_settings(dataset)
             if keys:
                 dataset.delete_config_keys(keys)
         return keys
@@ -146,7 +142,7 @@ class Health(OperationGroup):
     @operation("remove orphans of")
     def remove_orphans(
         self,
-        found: Iterable[Orphan],
+        orphans: Iterable[Orphan],
         *,
         older_than: Duration | None = None,
         even_if_young: bool = False,
@@ -157,7 +153,7 @@ class Health(OperationGroup):
         `even_if_young`. Tables without a name stay: `adopt_orphan` puts one into the trash.
         """
         floor_ms = orphan_floor_ms(older_than, removes=True, even_if_young=even_if_young)
-        return self.services.orphans.remove(found, floor_ms)
+        return self.services.orphans.remove(orphans, floor_ms)
 
     @operation("adopt")
     def adopt_orphan(self, directory: str, *, ttl: Duration | None = None) -> TableId:
@@ -184,11 +180,11 @@ def orphan_floor_ms(
 ) -> int:
     """The age below which nothing is an orphan. InvalidInputError for one that is too low to
     remove anything by it."""
-    floor_ms = FLOOR_MS if older_than is None else _ms(older_than, "older_than")
-    if removes and floor_ms < FLOOR_MS and not even_if_young:
+    floor_ms = ORPHAN_MIN_AGE_MS if older_than is None else _ms(older_than, "older_than")
+    if removes and floor_ms < ORPHAN_MIN_AGE_MS and not even_if_young:
         raise InvalidInputError(
             "files of writes that are under way may be younger than seven days",
-            hint="say even_if_young if nobody writes",
+            hint="pass even_if_young if nothing writes to the catalog",
         )
     return floor_ms
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tiltyard import names
 from tiltyard.catalog.migration import Migrated
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.maintenance import fleet
+from tiltyard.maintenance import concurrent
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
-from tiltyard.maintenance.fleet import Progress
-from tiltyard.maintenance.inventory import State, TableInventory, VersionInventory
-from tiltyard.maintenance.manifest import DEFAULT_MIN_AGE, CatalogOptimized, ManifestKeeper
+from tiltyard.maintenance.concurrent import Progress, RowProgress
+from tiltyard.maintenance.inventory import InventoryState, TableInventory, VersionInventory
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
+from tiltyard.maintenance.optimize_catalog import (
+    DEFAULT_MIN_AGE,
+    CatalogOptimized,
+    CatalogOptimizer,
+)
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
 from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
@@ -35,7 +39,7 @@ class Maintenance(OperationGroup):
 
         Others may write meanwhile; ConcurrentModificationError if they came first every time. A
         table of which more than `most_bytes` would be written again, and that can be split, is
-        skipped: `maintenance.splitting` is for those.
+        skipped: `maintenance.optimize.SplitCompaction` is for those.
         """
         optimizer, table = Optimizer(self.services.maintenance, options), names.parse_table_id(id)
         return optimizer.plan(table) if dry_run else optimizer.run(table, most_bytes)
@@ -47,7 +51,7 @@ class Maintenance(OperationGroup):
         *,
         tables: Sequence[Sequence[str]] | None = None,
         options: OptimizeOptions | None = None,
-        progress: Progress[Optimized] | None = None,
+        progress: RowProgress[Optimized] | None = None,
     ) -> list[Optimized]:
         """Optimize every table, or those of a namespace and below, or the given ones.
 
@@ -55,7 +59,7 @@ class Maintenance(OperationGroup):
         `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
         """
         optimizer = Optimizer(self.services.maintenance, options)
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
@@ -85,14 +89,14 @@ class Maintenance(OperationGroup):
         *,
         tables: Sequence[Sequence[str]] | None = None,
         dry_run: bool = False,
-        progress: Progress[Cleaned] | None = None,
+        progress: RowProgress[Cleaned] | None = None,
     ) -> list[Cleaned]:
         """Clean up every table, or those of a namespace and below, or the given ones.
 
         A table that fails has a row with its error. Dropped tables are left as they are.
         """
         cleaner = Cleaner(self.services.maintenance, policy)
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
@@ -105,10 +109,7 @@ class Maintenance(OperationGroup):
         """Fold the fragments of `__manifest`, and remove its versions that were superseded longer
         ago than `min_age`, a day at least. In directory mode there is none, and nothing to do.
         """
-        if not self.context.manifest.is_enabled:
-            return CatalogOptimized()
-        keeper = ManifestKeeper(self.services.maintenance, self.context.manifest.table)
-        return keeper.run(min_age)
+        return CatalogOptimizer(self.services.maintenance).run(min_age)
 
     @operation("choose tables of")
     def choose_tables(
@@ -125,7 +126,7 @@ class Maintenance(OperationGroup):
         inside = None if namespace is None else names.parse_namespace_id(namespace)
         if inside:
             self.context.catalog.describe_namespace(inside)
-        return fleet.tables_of(self.context.catalog.list_all_tables(), inside)
+        return concurrent.tables_of(self.context.catalog.list_all_tables(), inside)
 
     # -- inventories: what tables are made of, and what their bytes are for
 
@@ -151,25 +152,25 @@ class Maintenance(OperationGroup):
         namespace: Sequence[str] | None = None,
         *,
         tables: Sequence[Sequence[str]] | None = None,
-        progress: Progress[TableInventory] | None = None,
+        progress: RowProgress[TableInventory] | None = None,
     ) -> list[TableInventory]:
         """Count every table, or those of a namespace and below, or the given ones.
 
         A table that can't be read has a row with its error.
         """
-        return fleet.run(
+        return concurrent.run(
             self.choose_tables(namespace, tables),
             self.inventory_table,
-            lambda table, error: TableInventory(names.dotted(table), State.UNKNOWN, error=error),
+            lambda table, error: TableInventory(
+                names.dotted(table), InventoryState.UNKNOWN, error=error
+            ),
             progress,
             self.context.settings.secrets,
         )
 
     # -- migration
 
-    def migrate(
-        self, *, dry_run: bool = False, progress: Callable[[int, int], None] | None = None
-    ) -> list[Migrated]:
+    def migrate(self, *, dry_run: bool = False, progress: Progress | None = None) -> list[Migrated]:
         """Give every V1 table of the directory a row in the manifest; its bytes do not move.
 
         Safe to repeat. Afterwards `dir_listing_enabled=false` shows the same tables.

@@ -18,20 +18,20 @@ from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.batches import Batches
-from tiltyard.maintenance.branches import Branches
-from tiltyard.maintenance.checkup import Checkup
+from tiltyard.maintenance.batch_commits import BatchCommits
+from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
-from tiltyard.maintenance.drift import Drifts, TolerantVersions
-from tiltyard.maintenance.ground import Ground
 from tiltyard.maintenance.inventory import Inventory
-from tiltyard.maintenance.leftovers import LeftOvers
 from tiltyard.maintenance.orphans import Orphans
 from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.namespace.access import CommitClients, TableAccess
-from tiltyard.store import Retry
 from tiltyard.tables.files import LanceFiles
-from tiltyard.versions.room import TableVersions
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.file_versions import FileVersions
+from tiltyard.versions.references import References
+from tiltyard.versions.row_versions import RowVersions
+from tiltyard.versions.table_versions import TableVersions
 
 
 class Services:
@@ -41,21 +41,20 @@ class Services:
     to check that each step of a protocol is needed.
     """
 
-    versions_type: ClassVar[type[TableVersions]] = TableVersions
+    file_versions_type: ClassVar[type[FileVersions]] = FileVersions
+    row_versions_type: ClassVar[type[RowVersions]] = RowVersions
+    references_type: ClassVar[type[References]] = References
     recreation_type: ClassVar[type[Recreation]] = Recreation
     renames_type: ClassVar[type[Renames]] = Renames
     marker_arbiter_type: ClassVar[type[MarkerArbiter]] = MarkerArbiter
     row_arbiter_type: ClassVar[type[RowArbiter]] = RowArbiter
-    purge_type: ClassVar[type[Purge]] = Purge
     # How long the step of another process is waited for, before it is taken to have crashed.
     patience_ms: ClassVar[int] = PATIENCE_MS
 
     def __init__(self, context: CatalogContext) -> None:
         self.context = context
-        self._manifest = context.manifest if context.settings.manifest_enabled else None
         self._wire_versions()
         self._wire_lifecycle()
-        self._wire_recovery()
         self._wire_maintenance()
 
     def make_files(self) -> Files:
@@ -70,18 +69,14 @@ class Services:
         other = copy.copy(self)
         settings = replace(self.context.settings, actor=actor)
         other.context = replace(self.context, settings=settings)
-        other.purge = other.purge_type(other.context, other.arbiters, other.trash)
+        other.purge = Purge(other.context, other.arbiters, other.trash)
         return other
 
     def _wire_versions(self) -> None:
         """The versions of tables, and the commits to them."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        self.versions = self.versions_type(store, clock, catalog, manifest, context.retry)
-        self.drifts = None if manifest is None else Drifts(store, clock, context.lance, manifest)
-        self.tolerant_versions = TolerantVersions(self.versions, catalog, self.drifts)
-        self.clients = CommitClients(context, self.tolerant_versions)
-        self.branches = Branches(store, clock)
+        self.versions = TableVersions(self.context, self.file_versions_type, self.row_versions_type)
+        self.clients = CommitClients(self.context, self.versions)
+        self.branches = Branches(self.context)
 
     def _wire_lifecycle(self) -> None:
         """How tables are created, dropped, restored, renamed and purged."""
@@ -96,74 +91,29 @@ class Services:
         )
         self.trash = TrashReader(context)
         self.lifecycle = TableLifecycle(context, self.arbiters, self.trash)
-        self.purge = self.purge_type(context, self.arbiters, self.trash)
+        self.purge = Purge(context, self.arbiters, self.trash)
         self.creation = Creation(context, self.arbiters, self.files)
         self.writing = Writing(context, self.arbiters, self.creation, self.files)
         self.migration = Migration(context)
 
-    def _wire_recovery(self) -> None:
-        """Operations of several steps, and what ends those that a crash cut off."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        self.recovery = Recovery(
-            store,
-            clock,
-            catalog,
-            manifest,
-            self.versions,
-            self.clients.of,
-            context.settings.actor,
-        )
-        self.batches = Batches(store, catalog, self.versions, self.recovery)
-        self.left_overs = LeftOvers(
-            store,
-            clock,
-            context.directory,
-            manifest,
-            self.recreation,
-            self.renames,
-            self.lifecycle,
-        )
-        self.access = TableAccess(context, self.versions, self.clients, self.recovery)
-
     def _wire_maintenance(self) -> None:
-        """What keeps a catalog in order."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
-        sidecars = self.recovery.sidecars
-        self.maintenance = Ground(
-            store,
-            context.lance,
-            catalog,
+        """What ends operations that a crash interrupted, and maintains tables and the catalog."""
+        context = self.context
+        self.recovery = Recovery(context, self.versions, self.clients.of)
+        self.access = TableAccess(context, self.versions, self.clients, self.recovery)
+        self.references = self.references_type(context, self.versions, self.branches, self.access)
+        self.maintenance = MaintenanceContext(
+            context,
             self.versions,
-            context.settings,
-            clock,
-            Retry(attempts=10),
             self.recovery,
             self.branches,
             self.clients.of,
+            self.access.open,
         )
-        self.orphans = Orphans(
-            store,
-            clock,
-            context.lance,
-            catalog,
-            manifest,
-            sidecars,
-            lists_directories=context.settings.dir_listing_enabled,
+        self.batches = BatchCommits(self.maintenance)
+        self.unfinished = UnfinishedOperations(
+            context, self.recreation, self.renames, self.lifecycle
         )
-        self.inventory = Inventory(store, context.lance, catalog, self.orphans, self.access.open)
-        checkup = Checkup(store, self.versions, self.drifts, self.branches, self.access.open)
-        self.doctor = Doctor(
-            store,
-            clock,
-            catalog,
-            context.directory,
-            manifest,
-            None if manifest is None else manifest.table,
-            self.trash,
-            sidecars,
-            self.left_overs,
-            self.orphans.beside,
-            checkup,
-        )
+        self.orphans = Orphans(self.maintenance)
+        self.inventory = Inventory(self.maintenance, self.orphans)
+        self.doctor = Doctor(self.maintenance, self.trash, self.unfinished)

@@ -44,10 +44,10 @@ class TableOperations(CatalogBase):
     @operation("list namespaces of")
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
         parent = names.parse_namespace_id(request.id)
-        found, token = page(
+        chosen, token = page(
             self.context.catalog.list_namespaces(parent), request.page_token, request.limit
         )
-        return api.ListNamespacesResponse(namespaces=list(found), page_token=token)
+        return api.ListNamespacesResponse(namespaces=list(chosen), page_token=token)
 
     @operation("describe namespace")
     def describe_namespace(
@@ -94,17 +94,17 @@ class TableOperations(CatalogBase):
         `include_declared=false` alone looks into each table, many at a time.
         """
         namespace = names.parse_namespace_id(request.id)
-        found = self.context.catalog.list_tables(namespace)
+        tables = self.context.catalog.list_tables(namespace)
         if request.include_declared is False:
-            found = self._without_declared([(*namespace, name) for name in found], found)
-        return _page_of(found, request)
+            tables = self._without_declared([(*namespace, name) for name in tables], tables)
+        return _page_of(tables, request)
 
     @operation("list all tables")
     def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
-        found = self.context.catalog.list_all_tables()
+        tables = self.context.catalog.list_all_tables()
         if request.include_declared is False:
-            found = self._without_declared([names.split_object_id(each) for each in found], found)
-        return _page_of(found, request)
+            tables = self._without_declared(list(map(names.split_object_id, tables)), tables)
+        return _page_of(tables, request)
 
     @operation("look for table")
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
@@ -117,8 +117,9 @@ class TableOperations(CatalogBase):
     def describe_table(self, request: api.DescribeTableRequest) -> api.DescribeTableResponse:
         """What finding the table takes: one request for a table of the manifest, two in directory
         mode, three for a root table in both; with detail, what Lance needs to open the version."""
+        identifier = names.parse_table_id(request.id)
         at = describe.At(request.version, request.tag, request.branch)
-        table = self.services.access.find(request.id)
+        table = self.context.catalog.find(identifier)
         uri = self.services.access.uri(table)
         answer = api.DescribeTableResponse(
             table=table.id[-1],
@@ -218,7 +219,7 @@ class TableOperations(CatalogBase):
         ]
         registered = self.services.lifecycle.register_all(wanted)
         if self.services.versions.management.is_on:
-            self.services.versions.management.bring_in(registered)
+            self.services.versions.management.manage(registered)
         return [
             api.RegisterTableResponse(
                 location=self.services.access.uri(table), properties=properties_of(table)
@@ -319,8 +320,8 @@ def _vended(context: CatalogContext, wanted: bool | None) -> dict[str, str] | No
     return options
 
 
-def _page_of(found: Sequence[str], request: api.ListTablesRequest) -> api.ListTablesResponse:
-    chosen, token = page(found, request.page_token, request.limit)
+def _page_of(tables: Sequence[str], request: api.ListTablesRequest) -> api.ListTablesResponse:
+    chosen, token = page(tables, request.page_token, request.limit)
     # Names from the catalog are strings already; validating a hundred thousand again takes longer
     # than finding them.
     return api.ListTablesResponse.model_construct(tables=list(chosen), page_token=token)

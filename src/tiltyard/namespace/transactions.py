@@ -35,16 +35,15 @@ class TransactionOperations(CatalogBase):
         self, request: api.DescribeTransactionRequest
     ) -> api.DescribeTransactionResponse:
         """A commit of a table, by the table's id and after it the transaction's, or a version."""
-        found = self._commit(request.id)
-        return api.DescribeTransactionResponse(status=SUCCEEDED, properties=found.described())
+        commit = self._commit(request.id)
+        return api.DescribeTransactionResponse(status=SUCCEEDED, properties=commit.described())
 
     @operation("alter transaction")
     def alter_transaction(
         self, request: api.AlterTransactionRequest
     ) -> api.AlterTransactionResponse:
         """What is asked of a transaction that is committed may change nothing of it."""
-        found = self._commit(request.id)
-        properties = found.described()
+        properties = self._commit(request.id).described()
         for action in request.actions:
             _must_change_nothing(action, properties)
         return api.AlterTransactionResponse(status=SUCCEEDED, properties=properties)
@@ -58,9 +57,9 @@ class TransactionOperations(CatalogBase):
         table, wanted = self.services.access.find(parts[:-1]), parts[-1]
         dataset = self.services.access.read(table)
         for branch in (None, *refs.branches(dataset)):
-            found = self._commit_on(table, branch, wanted)
-            if found is not None:
-                return found
+            commit = self._commit_on(table, branch, wanted)
+            if commit is not None:
+                return commit
         raise TransactionNotFoundError(
             f"table {names.display(table.id)} has no transaction '{wanted}'"
         )
@@ -77,7 +76,7 @@ class TransactionOperations(CatalogBase):
         begun = transactions.read_versions(self.context.store, location, wanted)
         if not begun:
             return None
-        visible = [each.version for each in self.services.versions.visible(table.id, branch)]
+        visible = [file.version for file in self.services.versions.visible(table.id, branch)]
         later = (version for version in visible if version > min(begun))
         return transactions.find(self.services.access.open(table, At(branch=branch)), later, wanted)
 
@@ -91,41 +90,43 @@ class TransactionOperations(CatalogBase):
         """
         if not request.operations:
             raise InvalidInputError("no operation is given to commit")
-        kinds = [_kind_of(each) for each in request.operations]
-        asked = [getattr(each, kind) for each, kind in zip(request.operations, kinds, strict=True)]
+        kinds = [_kind_of(wanted) for wanted in request.operations]
+        requests = [
+            getattr(wanted, kind) for wanted, kind in zip(request.operations, kinds, strict=True)
+        ]
         if len(set(kinds)) > 1:
             raise UnsupportedOperationError(
                 f"operations of several kinds can't be committed at once: "
                 f"{', '.join(sorted(set(kinds)))}",
                 hint="commit those of each kind by themselves",
             )
-        answers = self._batch(kinds[0], asked)
+        answers = self._batch(kinds[0], requests)
         return api.BatchCommitTablesResponse(
-            results=[CommitTableResult(**{kinds[0]: each}) for each in answers]
+            results=[CommitTableResult(**{kinds[0]: answer}) for answer in answers]
         )
 
-    def _batch(self, kind: str, asked: list[Any]) -> list[Any]:
-        if len(asked) > 1:
-            self._must_be_one_commit(kind, asked)
+    def _batch(self, kind: str, requests: list[Any]) -> list[Any]:
+        if len(requests) > 1:
+            self._must_be_one_commit(kind, requests)
         if kind == "declare_table":
-            return list(declare(self.services, asked))
+            return list(declare(self.services, requests))
         if kind == "create_table_version":
             entries = [
-                CreateTableVersionEntry(**each.model_dump(exclude={"context", "identity"}))
-                for each in asked
+                CreateTableVersionEntry(**request.model_dump(exclude={"context", "identity"}))
+                for request in requests
             ]
             created = self.batch_create_table_versions(
                 api.BatchCreateTableVersionsRequest(entries=entries)
             )
-            return [api.CreateTableVersionResponse(version=each) for each in created.versions]
+            return [api.CreateTableVersionResponse(version=version) for version in created.versions]
         if kind == "delete_table_versions":
-            return [self.batch_delete_table_versions(asked[0])]
-        return [self.deregister_table(asked[0])]
+            return [self.batch_delete_table_versions(requests[0])]
+        return [self.deregister_table(requests[0])]
 
-    def _must_be_one_commit(self, kind: str, asked: list[Any]) -> None:
+    def _must_be_one_commit(self, kind: str, requests: list[Any]) -> None:
         hint = "commit them one after the other"
         if kind == "create_table_version":
-            at_once = all(self.services.access.find(each.id).managed for each in asked)
+            at_once = all(self.services.access.find(request.id).managed for request in requests)
             hint = "versions.manage makes that possible"
         else:
             at_once = kind == "declare_table" and self.context.settings.manifest_enabled
@@ -151,7 +152,7 @@ def _must_change_nothing(action: AlterTransactionAction, properties: dict[str, s
         action.set_property_action,
         action.unset_property_action,
     )
-    if sum(each is not None for each in (status, setting, unsetting)) != 1:
+    if [status, setting, unsetting].count(None) != 2:
         raise InvalidInputError("an action sets a status, or sets or unsets a property")
     if status is not None and (status.status or "").replace("_", "").upper() == SUCCEEDED:
         return

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiltyard import names
-from tiltyard.errors import UnsupportedOperationError
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.tables import describe
 from tiltyard.tables.scan import Snapshot
-from tiltyard.versions.management import ManagedTable, Progress
+from tiltyard.versions.management import ManagedTable, ManageProgress
 from tiltyard.versions.snapshots import CatalogSnapshot, Snapshots
 
 
@@ -18,7 +17,7 @@ class Versions(OperationGroup):
 
     @operation("manage versions of")
     def manage(
-        self, *, dry_run: bool = False, progress: Progress | None = None
+        self, *, dry_run: bool = False, progress: ManageProgress | None = None
     ) -> list[ManagedTable]:
         """Keep versions as rows of the manifest from now on, for every table that can have it.
 
@@ -67,13 +66,7 @@ class Versions(OperationGroup):
         InvalidTableStateError if the catalog can't tell for some table, unless `managed_only`
         leaves those out.
         """
-        rows = self.services.versions.rows
-        if not self.context.manifest.is_enabled or rows is None:
-            raise UnsupportedOperationError(
-                "without a manifest nothing tells which versions tables had together",
-                hint="open the catalog with manifest_enabled=true",
-            )
-        snapshots = Snapshots(self.context.lance, self.context.manifest.table, rows)
+        snapshots = Snapshots(self.context, self.services.versions.rows)
         return snapshots.take(version, managed_only=managed_only)
 
     @operation("read table")

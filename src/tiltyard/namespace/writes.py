@@ -115,7 +115,7 @@ class Writes(OperationGroup):
         return self._fenced(pending, lambda: self.services.writing.rewrite(pending, rewrite))
 
     def _fenced(self, pending: PendingWrite, commit: Callable[[], Created]) -> Created:
-        """A commit between the two looks at the table's boundary. See `versions.directory`."""
+        """A commit between the two looks at the table's boundary. See `versions.file_versions`."""
         if not pending.read_version:
             return commit()
         self.services.versions.check_base(pending.table, pending.read_version)

@@ -1,5 +1,4 @@
-"""The Lance REST namespace protocol over a `DirectoryNamespace`, with our own operations beside it.
+"""The Lance REST namespace protocol over a `DirectoryNamespace`, with tiltyard's own operations.
 
-One table says which routes there are; everything else, from roles to the OpenAPI document, is
-derived from it.
+One table has all routes; roles, the OpenAPI document and the client are derived from it.
 """

@@ -1,7 +1,7 @@
-"""What was changed through the server: one line each, with who, what and how it ended.
+"""The audit log: one line for each change through the server, with who, what and its outcome.
 
-The lines go to the log `tiltyard.audit` and, if one is named, to a file. The last ones are kept to
-show.
+The lines go to the logger `tiltyard.audit` and, if one is named, to a file. The last 1,000 are kept
+in memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from starlette.types import Scope
+
 log = logging.getLogger("tiltyard.audit")
 
-LAST = 1000
+MAX_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change, or a try at one. `outcome` is "done" or the reason why not."""
+    """One change, or an attempt at one. `outcome` is "done" or the reason why not."""
 
     at: datetime
     who: str
@@ -33,21 +35,14 @@ class Event:
     address: str
 
 
-class Audit:
-    """Notes changes as they end. For the event loop only."""
+class AuditLog:
+    """Records changes when they end. Not thread-safe: it belongs to the event loop."""
 
     def __init__(self, path: str | None = None) -> None:
-        self._last: deque[Event] = deque(maxlen=LAST)
+        self._events: deque[Event] = deque(maxlen=MAX_KEPT)
         self._path = path
         if path is not None:
-            self._write("")  # a bad path is told now
-
-    def note(self, event: Event) -> None:
-        self._last.append(event)
-        line = json.dumps(asdict(event), default=_text, ensure_ascii=False)
-        log.info("%s", line)
-        if self._path is not None:
-            self._write(line + "\n")
+            self._append("")  # raises if the file can't be written
 
     def record(
         self,
@@ -61,22 +56,26 @@ class Audit:
         request_id: str,
         address: str,
     ) -> None:
-        """The same for pages, which note what just ended."""
-        self.note(Event(now(), who, role, what, target, outcome, status, request_id, address))
+        """Record a change that just ended."""
+        now = datetime.now(UTC)
+        event = Event(now, who, role, what, target, outcome, status, request_id, address)
+        self._events.append(event)
+        line = json.dumps(asdict(event) | {"at": now.isoformat()}, ensure_ascii=False)
+        log.info("%s", line)
+        if self._path is not None:
+            self._append(line + "\n")
 
     def recent(self, limit: int = 100) -> list[Event]:
         """The last changes, newest first."""
-        return list(self._last)[::-1][:limit]
+        return list(self._events)[::-1][:limit]
 
-    def _write(self, text: str) -> None:
-        """Opened anew each time, so that others may move the file away."""
+    def _append(self, text: str) -> None:
+        """The file is opened for each line, so that it can be rotated."""
         with Path(str(self._path)).open("a", encoding="utf-8") as file:
             file.write(text)
 
 
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+def client_address(scope: Scope) -> str:
+    """The IP address of the client."""
+    address: str = (scope.get("client") or ("unknown",))[0]
+    return address

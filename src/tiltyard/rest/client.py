@@ -1,4 +1,4 @@
-"""A client of the server, for Python: pylance's own for the protocol, with our operations added.
+"""A Python client of the server: pylance's client for the protocol, and tiltyard's operations.
 
     catalog = RestCatalog("http://127.0.0.1:2333", key="ty_…")
     catalog.undrop_table(["prod", "users"])
@@ -25,22 +25,16 @@ from pydantic import TypeAdapter
 
 from tiltyard import errors, names
 from tiltyard.errors import InternalError, TiltyardError
-from tiltyard.rest import own, protocol
-from tiltyard.rest.operation import Body, Operation
-from tiltyard.rest.own import OwnOperation
+from tiltyard.rest import extensions, protocol
+from tiltyard.rest.extensions import ExtensionOperation
 from tiltyard.rest.protocol import ProtocolOperation
+from tiltyard.rest.routing import Body, Operation
 
-_BY_PATH = {operation.method_path: operation for operation in own.OPERATIONS}
-_GROUPS = frozenset(path.partition(".")[0] for path in _BY_PATH if "." in path)
-_BY_CODE: dict[ErrorCode, type[TiltyardError]] = {
-    kind.code: kind
-    for kind in vars(errors).values()
-    if isinstance(kind, type)
-    and issubclass(kind, TiltyardError)
-    and TiltyardError in kind.__bases__
-}
-# What pylance 14's client leaves out, or loses a part of on the way.
-_OURS = frozenset(
+_EXTENSIONS = {operation.method_path: operation for operation in extensions.OPERATIONS}
+_GROUPS = frozenset(path.partition(".")[0] for path in _EXTENSIONS if "." in path)
+_PROTOCOL = {operation.name: operation for operation in protocol.OPERATIONS}
+# What pylance 14's client does not have, or sends incompletely.
+_NOT_IN_PYLANCE = frozenset(
     {
         "alter_transaction",
         "batch_commit_tables",
@@ -48,14 +42,20 @@ _OURS = frozenset(
         "update_field_metadata",
     }
 )
-_PROTOCOL = {each.name: each for each in protocol.OPERATIONS}
+_ERRORS: dict[ErrorCode, type[TiltyardError]] = {
+    error.code: error
+    for error in vars(errors).values()
+    if isinstance(error, type)
+    and issubclass(error, TiltyardError)
+    and TiltyardError in error.__bases__
+}
 
 
 class RestCatalog:
-    """A catalog behind a server. Whatever the server offers is a method here.
+    """A catalog behind a server. Every operation of the server is a method, one request each.
 
-    `ca_certificate` is a file with the authority that signed the server's certificate, if it is
-    none of those that everybody trusts.
+    `ca_certificate` is a file with the authority that signed the server's certificate, if it is not
+    a public one.
     """
 
     def __init__(
@@ -73,50 +73,51 @@ class RestCatalog:
         return f"RestCatalog({self._uri!r})"
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OURS:
+        if name in _NOT_IN_PYLANCE:
             return functools.partial(self._call_protocol, _PROTOCOL[name])
         if name in _GROUPS:
             return _Group(self, name)
-        # A drop is the protocol's, unless it says more than that can.
-        if name in _BY_PATH and name != "drop_table":
-            return functools.partial(self.call, _BY_PATH[name])
+        if name in _EXTENSIONS:
+            return functools.partial(self.call, _EXTENSIONS[name])
         return _translated(getattr(self._lance, name))
 
     def drop_table(
         self,
         request: api.DropTableRequest,
         *,
-        ttl: own.Duration | None = None,
+        ttl: extensions.Duration | None = None,
         reason: str | None = None,
     ) -> api.DropTableResponse:
-        """Put a table into the trash; `ttl` and `reason` as for a `DirectoryNamespace`."""
+        """Put a table into the trash; `ttl` and `reason` as for a `DirectoryNamespace`.
+
+        Without these it is the protocol's operation, otherwise tiltyard's.
+        """
+        response: api.DropTableResponse
         if ttl is None and reason is None:
-            plainly: api.DropTableResponse = _translated(self._lance.drop_table)(request)
-            return plainly
-        id = _model("drop_table", request).id
-        dropped: api.DropTableResponse = self.call(
-            _BY_PATH["drop_table"], id, ttl=ttl, reason=reason
-        )
-        return dropped
+            response = _translated(self._lance.drop_table)(request)
+        else:
+            id = _model("drop_table", request).id
+            response = self.call(_EXTENSIONS["drop_table"], id, ttl=ttl, reason=reason)
+        return response
+
+    def call(self, operation: ExtensionOperation, /, *args: Any, **kwargs: Any) -> Any:
+        """Send one of tiltyard's operations, with the arguments of its function."""
+        bound = inspect.signature(operation.function).bind(self, *args, **kwargs).arguments
+        progress = bound.pop("progress", None)
+        _, *given = bound.items()
+        arguments = {name: _json_value(value) for name, value in given if value is not None}
+        identifier = arguments.pop("id", None)
+        body = operation.validate(arguments).model_dump_json(exclude_unset=True).encode()
+        result = operation.response_adapter.validate_json(self._send(operation, identifier, body))
+        for done, row in enumerate(result if progress else (), 1):
+            progress(row, done, len(result))
+        return result
 
     def _call_protocol(self, operation: ProtocolOperation, request: Any) -> Any:
-        asked = _model(operation.name, request)
-        body = asked.model_dump_json(by_alias=True, exclude_none=True).encode()
-        answer = self._send(operation, getattr(asked, "id", None), body)
-        return TypeAdapter(operation.tells).validate_json(answer)
-
-    def call(self, operation: OwnOperation, /, *args: Any, **kwargs: Any) -> Any:
-        """Carry out one of our own operations, with the arguments of its function."""
-        said = inspect.signature(operation.function).bind(self, *args, **kwargs).arguments
-        progress = said.pop("progress", None)
-        _, *given = said.items()
-        arguments = {name: _plain(value) for name, value in given if value is not None}
-        identifier = arguments.pop("id", None)
-        body = operation.checked(arguments).model_dump_json(exclude_unset=True).encode()
-        result = operation.returned.validate_json(self._send(operation, identifier, body))
-        for at, each in enumerate(result if progress else (), 1):
-            progress(each, at, len(result))
-        return result
+        model = _model(operation.name, request)
+        body = model.model_dump_json(by_alias=True, exclude_none=True).encode()
+        response = self._send(operation, getattr(model, "id", None), body)
+        return TypeAdapter(operation.response_type).validate_json(response)
 
     def _send(self, operation: Operation, identifier: Any, body: bytes) -> bytes:
         path = operation.path
@@ -124,13 +125,13 @@ class RestCatalog:
             id = names.object_id(names.parse_table_id(identifier))
             path = path.replace("{id}", quote(id, safe=""))
         url = self._uri + path
-        if operation.body is Body.NOTHING:
+        if operation.body is Body.NONE:
             url = f"{url}?{urlencode(json.loads(body))}"
-        sent = body if operation.body is Body.JSON else None
-        answer = self._http.request(operation.method, url, body=sent, headers=self._headers)
-        if answer.status != operation.status:
-            raise _error(answer.status, answer.data)
-        return answer.data
+        content = body if operation.body is Body.JSON else None
+        response = self._http.request(operation.method, url, body=content, headers=self._headers)
+        if response.status != operation.status:
+            raise _error(response.status, response.data)
+        return response.data
 
 
 class _Group:
@@ -141,7 +142,7 @@ class _Group:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        operation = _BY_PATH.get(f"{self._name}.{name}")
+        operation = _EXTENSIONS.get(f"{self._name}.{name}")
         if operation is None:
             raise AttributeError(f"the server does not offer {self._name}.{name}")
         return functools.partial(self._catalog.call, operation)
@@ -149,40 +150,40 @@ class _Group:
 
 def _model(name: str, request: Any) -> Any:
     """The request of an operation, also if it came as a plain mapping. InvalidInputError."""
-    return _PROTOCOL[name].checked(request) if isinstance(request, dict) else request
+    return _PROTOCOL[name].validate(request) if isinstance(request, dict) else request
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of pylance's client whose errors are ours, and that takes plain mappings too."""
+    """A method of pylance's client that raises our errors, and accepts plain mappings too."""
 
     @functools.wraps(method)
     def translated(*args: Any, **kwargs: Any) -> Any:
-        given = [_model(method.__name__, each) for each in args]
+        arguments = [_model(method.__name__, argument) for argument in args]
         try:
-            return method(*given, **kwargs)
+            return method(*arguments, **kwargs)
         except LanceNamespaceError as error:
-            raise _split(_BY_CODE[error.code], str(error)) from error
+            raise _parse_message(_ERRORS[error.code], str(error)) from error
 
     return translated
 
 
 # The server sends a message with its hint in brackets; pylance's client puts the kind before it.
-_TOLD = re.compile(r"(?:[A-Z][a-z ]+: )?(?P<message>.*?)(?: \((?P<hint>.*)\))?", re.DOTALL)
+_MESSAGE = re.compile(r"(?:[A-Z][a-z ]+: )?(?P<message>.*?)(?: \((?P<hint>.*)\))?", re.DOTALL)
 
 
-def _split(kind: type[TiltyardError], text: str) -> TiltyardError:
-    told = _TOLD.fullmatch(text)
-    return kind(told["message"], hint=told["hint"]) if told else kind(text)
+def _parse_message(error: type[TiltyardError], text: str) -> TiltyardError:
+    match = _MESSAGE.fullmatch(text)
+    return error(match["message"], hint=match["hint"]) if match else error(text)
 
 
 def _error(status: int, body: bytes) -> TiltyardError:
-    """An answer that tells of an error, as the exception that the server had."""
+    """The exception that the server raised."""
     try:
-        told = json.loads(body)
-        return _split(_BY_CODE[ErrorCode(told["code"])], told["error"])
+        content = json.loads(body)
+        return _parse_message(_ERRORS[ErrorCode(content["code"])], content["error"])
     except (KeyError, TypeError, ValueError):
-        return InternalError(f"the server answered with status {status} and nothing we understand")
+        return InternalError(f"the server answered with status {status} and no error message")

@@ -1,4 +1,4 @@
-"""The OpenAPI document of all operations, made from their table, and a plain page to read it."""
+"""The OpenAPI document of all operations, made from their table, and the same as a page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lance_namespace_urllib3_client.models.error_response import ErrorResponse
 from pydantic import TypeAdapter
 
 import tiltyard
-from tiltyard.rest import answers
-from tiltyard.rest.operation import Body, Operation
+from tiltyard.rest.responses import JSON
+from tiltyard.rest.routing import Body, Operation
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 _REFERENCE = "#/components/schemas/{model}"
@@ -20,15 +20,15 @@ _ERROR = "error"
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The whole document. Takes a while: the models of all operations become schemas."""
-    rows = list(operations)
+    """The document. Slow, because the models of all operations become schemas."""
+    operations = list(operations)
     schemas, shared = TypeAdapter.json_schemas(
-        list(_inputs(rows)), by_alias=True, ref_template=_REFERENCE
+        list(_types(operations)), by_alias=True, ref_template=_REFERENCE
     )
     paths: dict[str, Any] = {}
-    for each in rows:
-        described = _operation(each, schemas)
-        paths.setdefault(each.path, {})[each.method.lower()] = described
+    for operation in operations:
+        description = _describe(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = description
     return {
         "openapi": "3.1.0",
         "info": {
@@ -48,57 +48,54 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def _inputs(rows: Iterable[Operation]) -> Iterator[tuple[str, Any, TypeAdapter[Any]]]:
+def _types(operations: Iterable[Operation]) -> Iterator[tuple[str, Any, TypeAdapter[Any]]]:
     yield _ERROR, "serialization", TypeAdapter(ErrorResponse)
-    for each in rows:
-        if each.asks is not None:
-            yield each.key, "validation", TypeAdapter(each.asks)
-        if each.tells is not None:
-            yield each.key, "serialization", TypeAdapter(each.tells)
+    for operation in operations:
+        if operation.body_type is not None:
+            yield operation.operation_id, "validation", TypeAdapter(operation.body_type)
+        if operation.response_type is not None:
+            yield operation.operation_id, "serialization", TypeAdapter(operation.response_type)
 
 
-def _operation(row: Operation, schemas: Any) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "operationId": row.key,
-        "summary": row.summary,
-        "tags": [row.path.split("/")[1]],
-        "x-role": row.needs.value,
-        "parameters": [
-            *_path_parameters(row),
-            *row.query_parameters(),
-        ],
+def _describe(operation: Operation, schemas: Any) -> dict[str, Any]:
+    description: dict[str, Any] = {
+        "operationId": operation.operation_id,
+        "summary": operation.summary,
+        "tags": [operation.path.split("/")[1]],
+        "x-role": operation.role.value,
+        "parameters": [*_path_parameters(operation), *operation.query_parameters()],
         "responses": {
-            str(row.status): _response(row, schemas),
-            "default": _content("What went wrong.", answers.JSON, schemas[_ERROR, "serialization"]),
+            str(operation.status): _response(operation, schemas),
+            "default": _content("An error.", JSON, schemas[_ERROR, "serialization"]),
         },
     }
-    if row.body is Body.JSON:
-        schema = schemas[row.key, "validation"]
-        described["requestBody"] = {"content": {answers.JSON: {"schema": schema}}}
-    elif row.body is Body.ARROW:
+    if operation.body is Body.JSON:
+        schema = schemas[operation.operation_id, "validation"]
+        description["requestBody"] = {"content": {JSON: {"schema": schema}}}
+    elif operation.body is Body.ARROW:
         content = {ARROW_STREAM: {"schema": _BINARY}}
-        described["requestBody"] = {"required": True, "content": content}
-    return described
+        description["requestBody"] = {"required": True, "content": content}
+    return description
 
 
-def _response(row: Operation, schemas: Any) -> dict[str, Any]:
-    if row.media is None:
-        return {"description": "It is so."}
-    if row.media != answers.JSON:
-        return _content("Rows.", row.media, _BINARY)
-    return _content("Done.", row.media, schemas[row.key, "serialization"])
+def _response(operation: Operation, schemas: Any) -> dict[str, Any]:
+    if operation.media_type is None:
+        return {"description": "It exists."}
+    if operation.media_type != JSON:
+        return _content("Rows.", operation.media_type, _BINARY)
+    return _content("Done.", operation.media_type, schemas[operation.operation_id, "serialization"])
 
 
 def _content(description: str, media: str, schema: Any) -> dict[str, Any]:
     return {"description": description, "content": {media: {"schema": schema}}}
 
 
-def _path_parameters(row: Operation) -> Iterator[dict[str, Any]]:
-    for segment in row.path.split("/"):
+def _path_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
+    for segment in operation.path.split("/"):
         if segment.startswith("{"):
             schema = {"type": "string", "minLength": 1}
             yield {"name": segment[1:-1], "in": "path", "required": True, "schema": schema}
-    if "{id}" in row.path:
+    if "{id}" in operation.path:
         schema = {"type": "string", "minLength": 1, "default": "$"}
         yield {"name": "delimiter", "in": "query", "schema": schema}
 
@@ -118,12 +115,9 @@ _PAGE = """<!doctype html>
 
 def page(operations: Iterable[Operation]) -> str:
     """Every operation with its role, as a table."""
-    cells = (
-        (each.method, f"<code>{html.escape(each.path)}</code>", each.needs.value, each.summary)
-        for each in operations
+    rows = (
+        f"<tr><td>{operation.method}</td><td><code>{html.escape(operation.path)}</code></td>"
+        f"<td>{operation.role.value}</td><td>{html.escape(operation.summary)}</td></tr>"
+        for operation in operations
     )
-    rows = "\n".join(
-        f"<tr><td>{method}</td><td>{path}</td><td>{role}</td><td>{html.escape(what)}</td></tr>"
-        for method, path, role, what in cells
-    )
-    return _PAGE.format(rows=rows)
+    return _PAGE.format(rows="\n".join(rows))

@@ -1,7 +1,7 @@
 """The operations of the Lance REST namespace protocol: one row for each of the 54.
 
-Their request and answer models are those of the interface `LanceNamespace`; a row adds the route,
-the role, and what stands in the query instead of the body.
+Their request and response models are those of the interface `LanceNamespace`; a row adds the route,
+the role, and which fields of the request are in the query instead of the body.
 """
 
 from __future__ import annotations
@@ -17,127 +17,115 @@ import lance_namespace as api
 from pydantic import BaseModel, ValidationError
 
 from tiltyard.access import Role
-from tiltyard.errors import InvalidInputError
-from tiltyard.rest import answers, query
-from tiltyard.rest.operation import DELIMITER, Asked, Body, Call, Desk, Operation
-from tiltyard.rest.spool import Outgoing
+from tiltyard.errors import InvalidInputError, first_problem
+from tiltyard.rest.responses import ARROW_FILE, JSON, SpooledBody
+from tiltyard.rest.routing import (
+    DELIMITER,
+    Body,
+    Operation,
+    ParsedRequest,
+    PreparedCall,
+    RequestContext,
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProtocolOperation(Operation):
     """An operation that takes one request model."""
 
     query: tuple[str, ...] = ()
 
     @cached_property
-    def hints(self) -> dict[str, Any]:
+    def _types(self) -> dict[str, Any]:
         return typing.get_type_hints(getattr(api.LanceNamespace, self.name))
 
     @cached_property
     def request(self) -> type[BaseModel]:
-        kind: type[BaseModel] = self.hints["request"]
-        return kind
+        model: type[BaseModel] = self._types["request"]
+        return model
 
     @property
     def summary(self) -> str:
         return self.name.replace("_", " ").capitalize()
 
-    def understand(self, asked: Asked) -> Call:
-        request = self.checked(self._given(asked))
-        targets = list(_targets(request)) or [()]
-        work = self._work(request, asked.body)
-        if self.name == "list_all_tables" and asked.delimiter != DELIMITER:
-            work = _joined_by(asked.delimiter, work)
-        return Call(work, targets, self._needed(request))
+    def prepare(self, request: ParsedRequest) -> PreparedCall:
+        model = self.validate(self._fields(request))
+        targets = list(_targets(model)) or [()]
+        return PreparedCall(self._function(model, request), targets, self._role_for(model))
 
-    def checked(self, given: Mapping[str, Any]) -> BaseModel:
+    def validate(self, fields: Mapping[str, Any]) -> BaseModel:
         """The fields of a request as its model. InvalidInputError."""
         try:
-            return self.request.model_validate(given)
+            return self.request.model_validate(fields)
         except ValidationError as error:
-            raise InvalidInputError(wrong(error)) from error
+            raise InvalidInputError(first_problem(error)) from error
 
-    def _given(self, asked: Asked) -> dict[str, Any]:
-        """The fields of the request model: of the query, of the body, and of the route."""
-        given: dict[str, Any] = {}
+    def _fields(self, request: ParsedRequest) -> dict[str, Any]:
+        """The fields of the model, from the query, the body and the path."""
+        fields: dict[str, Any] = {}
         for name in self.query:
-            if name in asked.query:
-                given[name] = query.read(name, asked.query[name])
+            if name in request.query:
+                fields[name] = _query_value(name, request.query[name])
         if self.name == "update_table_schema_metadata":
-            given["metadata"] = asked.body
+            fields["metadata"] = request.body
         elif self.body is Body.JSON:
-            if not isinstance(asked.body, dict):
+            if not isinstance(request.body, dict):
                 raise InvalidInputError("the body must be a JSON object")
-            for name, value in asked.body.items():
-                if value is not None and given.setdefault(name, value) != value:
+            for name, value in request.body.items():
+                if value is not None and fields.setdefault(name, value) != value:
                     raise InvalidInputError(f"{name} in the query and in the body differ")
-        route = {"id": asked.id, "index_name": asked.path.get("index_name")}
-        for name, value in route.items():
-            if value is not None and given.setdefault(name, value) != value:
+        in_path = {"id": request.id, "index_name": request.path.get("index_name")}
+        for name, value in in_path.items():
+            if value is not None and fields.setdefault(name, value) != value:
                 raise InvalidInputError(f"{name} in the route and in the body differ")
-        return given
+        return fields
 
-    def _work(self, request: BaseModel, body: Any) -> Callable[[Desk], Any]:
+    def _function(self, model: Any, request: ParsedRequest) -> Callable[[RequestContext], Any]:
         if self.body is Body.ARROW:
-            return lambda desk: getattr(desk.namespace, self.name)(request, body)
+            return lambda context: getattr(context.namespace, self.name)(model, request.body)
         if self.name == "query_table":
-            return lambda desk: _query(desk, request)
-        return lambda desk: getattr(desk.namespace, self.name)(request)
+            return lambda context: _query_table(context, model)
+        if self.name == "list_all_tables" and request.delimiter != DELIMITER:
+            return lambda context: _list_all_tables(context, model, request.delimiter)
+        return lambda context: getattr(context.namespace, self.name)(model)
 
-    def _needed(self, request: BaseModel) -> Role:
-        """Most operations always need the same role. These destroy only in one of their forms."""
-        cascades = (getattr(request, "behavior", None) or "").lower() == "cascade"
-        operations = getattr(request, "operations", None) or ()
-        deletes = any(each.delete_table_versions is not None for each in operations)
-        return Role.ADMIN if cascades or deletes else self.needs
+    def _role_for(self, model: BaseModel) -> Role:
+        """The role that a request needs: some operations destroy data in one of their forms."""
+        cascades = (getattr(model, "behavior", None) or "").lower() == "cascade"
+        operations = getattr(model, "operations", None) or ()
+        deletes = any(part.delete_table_versions is not None for part in operations)
+        return Role.ADMIN if cascades or deletes else self.role
 
     def encode(self, result: Any) -> Any:
-        if self.name in _PLAIN:
-            return json.dumps(_PLAIN[self.name][1](result)).encode()
-        if self.media == answers.ARROW_FILE:
+        if self.name in _BARE:
+            return json.dumps(_BARE[self.name][1](result)).encode()
+        if self.media_type == ARROW_FILE:
             return result
-        if self.media is None:
+        if self.media_type is None:
             return b""
         return result.model_dump_json(by_alias=True, exclude_none=True).encode()
 
     @property
-    def status(self) -> int:  # type: ignore[override]
-        return _STATUS.get(self.name, 200)
-
-    @property
-    def media(self) -> str | None:
-        return _MEDIA.get(self.name, answers.JSON)
-
-    @property
-    def asks(self) -> Any:
+    def body_type(self) -> Any:
         if self.body is not Body.JSON:
             return None
         return dict[str, str] if self.name == "update_table_schema_metadata" else self.request
 
     @property
-    def tells(self) -> Any:
-        if self.media != answers.JSON:
+    def response_type(self) -> Any:
+        if self.media_type != JSON:
             return None
-        return _PLAIN[self.name][0] if self.name in _PLAIN else self.hints["return"]
+        return _BARE[self.name][0] if self.name in _BARE else self._types["return"]
 
     def query_parameters(self) -> list[dict[str, Any]]:
         return [
-            {"name": each, "in": "query", "schema": query.schema_of(each)} for each in self.query
+            {"name": name, "in": "query", "schema": _QUERY_SCHEMAS[_QUERY_KINDS.get(name, "text")]}
+            for name in self.query
         ]
 
 
-_STATUS = {
-    "create_materialized_view": 201,
-    "refresh_materialized_view": 202,
-    "alter_table_backfill_columns": 202,
-}
-_MEDIA = {
-    "query_table": answers.ARROW_FILE,
-    "table_exists": None,
-    "namespace_exists": None,
-}
-# What is answered bare, instead of inside a model.
-_PLAIN: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+# Responses that are a value instead of a model.
+_BARE: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "count_table_rows": (int, lambda result: result.count),
     "explain_table_query_plan": (str, str),
     "analyze_table_query_plan": (str, str),
@@ -145,26 +133,17 @@ _PLAIN: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 
 
-def _query(desk: Desk, request: Any) -> Outgoing:
-    return Outgoing.write(desk.settings, lambda sink: desk.namespace.query_table_to(request, sink))
+def _query_table(context: RequestContext, request: Any) -> SpooledBody:
+    return SpooledBody.write(
+        context.settings, lambda sink: context.namespace.query_table_to(request, sink)
+    )
 
 
-def _joined_by(delimiter: str, work: Callable[[Desk], Any]) -> Callable[[Desk], Any]:
-    """Ids in an answer, joined as the client joins them. No name contains our own delimiter."""
-
-    def joined(desk: Desk) -> Any:
-        answer = work(desk)
-        answer.tables = [each.replace(DELIMITER, delimiter) for each in answer.tables]
-        return answer
-
-    return joined
-
-
-def wrong(error: ValidationError) -> str:
-    """The first thing that pydantic did not like, in one line."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+def _list_all_tables(context: RequestContext, request: Any, delimiter: str) -> Any:
+    """Ids joined by the client's delimiter. No name contains the default one."""
+    response = context.namespace.list_all_tables(request)
+    response.tables = [table.replace(DELIMITER, delimiter) for table in response.tables]
+    return response
 
 
 def _targets(request: Any) -> Iterator[Sequence[str]]:
@@ -174,7 +153,7 @@ def _targets(request: Any) -> Iterator[Sequence[str]]:
     if getattr(request, "new_namespace_id", None) is not None:
         yield request.new_namespace_id
     if getattr(request, "location", None) is not None:
-        yield ()  # a location has no namespace: who names one must see all of them
+        yield ()  # a location belongs to no namespace, so it needs the whole catalog
     for entry in getattr(request, "entries", None) or ():
         yield entry.id
     for operation in getattr(request, "operations", None) or ():
@@ -183,33 +162,100 @@ def _targets(request: Any) -> Iterator[Sequence[str]]:
                 yield part.id or ()
 
 
+# -- values in the query
+
+# The parameters that are not text.
+_QUERY_KINDS = {
+    "limit": "number",
+    "on": "list",
+    "properties": "json",
+    "storage_options": "json",
+    "check_declared": "flag",
+    "descending": "flag",
+    "include_declared": "flag",
+    "load_detailed_metadata": "flag",
+    "use_index": "flag",
+    "when_matched_update_all": "flag",
+    "when_not_matched_by_source_delete": "flag",
+    "when_not_matched_insert_all": "flag",
+    "with_table_uri": "flag",
+}
+_TEXT = {"type": "string"}
+_QUERY_SCHEMAS: dict[str, dict[str, Any]] = {
+    "flag": {"type": "boolean"},
+    "json": _TEXT,
+    "list": {"type": "array", "items": _TEXT},
+    "number": {"type": "integer"},
+    "text": _TEXT,
+}
+
+
+def _query_value(name: str, values: Sequence[str]) -> Any:
+    """The value of a parameter, of which the last one counts. InvalidInputError."""
+    kind, text = _QUERY_KINDS.get(name), values[-1]
+    if kind == "list":
+        return list(values)
+    if kind == "flag":
+        if text.lower() not in ("true", "false"):
+            raise InvalidInputError(f"{name} is true or false, not {text!r}")
+        return text.lower() == "true"
+    if kind == "number":
+        try:
+            return int(text)
+        except ValueError:
+            raise InvalidInputError(f"{name} is a whole number, not {text!r}") from None
+    if kind == "json":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidInputError(f"{name} is a JSON object") from None
+    return text
+
+
+# -- the table
+
+_STATUS = {
+    "create_materialized_view": 201,
+    "refresh_materialized_view": 202,
+    "alter_table_backfill_columns": 202,
+}
+_MEDIA_TYPES = {"query_table": ARROW_FILE, "table_exists": None, "namespace_exists": None}
 _PAGE = ("page_token", "limit")
 
 
 def _row(
-    needs: Role, name: str, path: str, *query: str, body: Body = Body.JSON, method: str = "POST"
+    role: Role, name: str, path: str, *query: str, body: Body = Body.JSON, method: str = "POST"
 ) -> ProtocolOperation:
-    changes = needs is not Role.READER
-    return ProtocolOperation(name, method, f"/v1/{path}", needs, changes, body, query)
+    return ProtocolOperation(
+        name=name,
+        method=method,
+        path=f"/v1/{path}",
+        role=role,
+        changes=role is not Role.READER,
+        body=body,
+        status=_STATUS.get(name, 200),
+        media_type=_MEDIA_TYPES.get(name, JSON),
+        query=query,
+    )
 
 
-def _look(name: str, path: str, *query: str, method: str = "POST") -> ProtocolOperation:
-    """A reader's row whose request is in the query alone."""
-    return _row(Role.READER, name, path, *query, body=Body.NOTHING, method=method)
+def _list(name: str, path: str, *query: str, method: str = "POST") -> ProtocolOperation:
+    """A row for readers whose request is in the query alone."""
+    return _row(Role.READER, name, path, *query, body=Body.NONE, method=method)
 
 
 _READER, _WRITER, _ADMIN = Role.READER, Role.WRITER, Role.ADMIN
 
 OPERATIONS: tuple[ProtocolOperation, ...] = (
     # namespaces
-    _look("list_namespaces", "namespace/{id}/list", *_PAGE, method="GET"),
+    _list("list_namespaces", "namespace/{id}/list", *_PAGE, method="GET"),
     _row(_READER, "describe_namespace", "namespace/{id}/describe"),
     _row(_READER, "namespace_exists", "namespace/{id}/exists"),
     _row(_WRITER, "create_namespace", "namespace/{id}/create"),
     _row(_WRITER, "drop_namespace", "namespace/{id}/drop"),
     # tables
-    _look("list_tables", "namespace/{id}/table/list", *_PAGE, "include_declared", method="GET"),
-    _look("list_all_tables", "table", *_PAGE, "include_declared", method="GET"),
+    _list("list_tables", "namespace/{id}/table/list", *_PAGE, "include_declared", method="GET"),
+    _list("list_all_tables", "table", *_PAGE, "include_declared", method="GET"),
     _row(
         _READER,
         "describe_table",
@@ -233,7 +279,7 @@ OPERATIONS: tuple[ProtocolOperation, ...] = (
     _row(_WRITER, "register_table", "table/{id}/register"),
     _row(_WRITER, "deregister_table", "table/{id}/deregister"),
     _row(_WRITER, "rename_table", "table/{id}/rename"),
-    _row(_WRITER, "drop_table", "table/{id}/drop", body=Body.NOTHING),
+    _row(_WRITER, "drop_table", "table/{id}/drop", body=Body.NONE),
     _row(_WRITER, "restore_table", "table/{id}/restore"),
     # rows
     _row(_READER, "count_table_rows", "table/{id}/count_rows"),
@@ -275,19 +321,19 @@ OPERATIONS: tuple[ProtocolOperation, ...] = (
         "drop_table_index",
         "table/{id}/index/{index_name}/drop",
         "branch",
-        body=Body.NOTHING,
+        body=Body.NONE,
     ),
     # tags and branches
-    _look("list_table_tags", "table/{id}/tags/list", *_PAGE),
+    _list("list_table_tags", "table/{id}/tags/list", *_PAGE),
     _row(_READER, "get_table_tag_version", "table/{id}/tags/version"),
     _row(_WRITER, "create_table_tag", "table/{id}/tags/create"),
     _row(_WRITER, "update_table_tag", "table/{id}/tags/update"),
     _row(_WRITER, "delete_table_tag", "table/{id}/tags/delete"),
-    _look("list_table_branches", "table/{id}/branches/list", *_PAGE),
+    _list("list_table_branches", "table/{id}/branches/list", *_PAGE),
     _row(_WRITER, "create_table_branch", "table/{id}/branches/create"),
     _row(_ADMIN, "delete_table_branch", "table/{id}/branches/delete"),
     # versions
-    _look("list_table_versions", "table/{id}/version/list", "branch", *_PAGE, "descending"),
+    _list("list_table_versions", "table/{id}/version/list", "branch", *_PAGE, "descending"),
     _row(_READER, "describe_table_version", "table/{id}/version/describe"),
     _row(_WRITER, "create_table_version", "table/{id}/version/create"),
     _row(_WRITER, "batch_create_table_versions", "table/version/batch-create"),

@@ -1,4 +1,4 @@
-"""Running the application with uvicorn, as the settings say; logs for people or for programs."""
+"""Running the application with uvicorn, and its logs: text or lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from tiltyard.errors import ServiceUnavailableError
 from tiltyard.rest.settings import ServerSettings
 
-# What Python puts on every record; the rest was added by whoever logged.
+# The attributes that Python sets on every record; the others were passed as `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
 class Connection(HttpToolsProtocol):
-    """Hands a piece of a body on as it came; uvicorn's own copies each piece twice."""
+    """Hands on a chunk of a body as it came; uvicorn's own protocol copies each chunk twice."""
 
     def on_body(self, body: bytes) -> None:
-        cycle: Any = self.cycle  # its body is a bytearray, and bytes will do
+        cycle: Any = self.cycle  # its body is a bytearray, and bytes are enough
         if not cycle.body:
             cycle.body, body = body, b""
-        elif isinstance(cycle.body, bytes):  # many small pieces at once
+        elif isinstance(cycle.body, bytes):  # many small chunks at once
             cycle.body = bytearray(cycle.body)
         super().on_body(body)
 
 
 def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
-    """How uvicorn serves the application. It writes no log of its own requests: the door does."""
+    """The configuration of uvicorn. It logs no requests, because `AuthMiddleware` does."""
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -56,24 +56,24 @@ def configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
 def serve(
     app: ASGIApp, settings: ServerSettings, *, sockets: Sequence[socket.socket] | None = None
 ) -> None:
-    """Serve until a signal says stop; then end what is under way. The process is the server's."""
-    # All that was loaded stays, and need not be looked through for garbage time and again.
+    """Serve until SIGINT or SIGTERM, then finish the requests under way."""
+    # What is loaded now is never freed, so the garbage collector need not look at it.
     gc.collect()
     gc.freeze()
     server = uvicorn.Server(configure(app, settings))
     try:
         server.run(None if sockets is None else list(sockets))
-    except SystemExit as ended:
+    except SystemExit as stopped:
         if server.started:
             raise
         raise ServiceUnavailableError(
             f"the server can't listen at {settings.host}:{settings.port}",
             hint="another may run there already; --port chooses another place",
-        ) from ended
+        ) from stopped
 
 
-def set_up_logs(settings: ServerSettings, level: int = logging.INFO) -> None:
-    """Everything of tiltyard and uvicorn to standard error, one line each."""
+def configure_logging(settings: ServerSettings, level: int = logging.INFO) -> None:
+    """Log tiltyard and uvicorn to standard error, one line for each record."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         JsonLines()
@@ -86,7 +86,7 @@ def set_up_logs(settings: ServerSettings, level: int = logging.INFO) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object: what it says, and every field that was given with it."""
+    """A record as one JSON object: its message, and every field that was passed with it."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -7,18 +7,18 @@
 Needs the extra `tiltyard[spark]`; `import tiltyard` alone never loads it.
 """
 
-from tiltyard.spark.merge import delete_where, merge_into, update_where
-from tiltyard.spark.rewrite import Changed
+from tiltyard.spark.catalog_views import AttachedView, attach
+from tiltyard.spark.dml import delete_where, merge_into, update_where
+from tiltyard.spark.row_changes import RowChanges
 from tiltyard.spark.session import register, session
-from tiltyard.spark.sql import Scanned, explain, sql
+from tiltyard.spark.sql import TableScan, explain, sql
 from tiltyard.spark.table import table
-from tiltyard.spark.views import Attached, attach
 from tiltyard.spark.write import write
 
 __all__ = [
-    "Attached",
-    "Changed",
-    "Scanned",
+    "AttachedView",
+    "RowChanges",
+    "TableScan",
     "attach",
     "delete_where",
     "explain",

@@ -58,12 +58,12 @@ def for_replacing(given: StructType, table: pa.Schema, *, case_sensitive: bool) 
     fields = []
     for field in given.fields:
         own = find(field.name, table.names, case_sensitive=case_sensitive)
-        kept = None if own is None else _as_it_was(field, table.field(own))
+        kept = None if own is None else _unchanged(field, table.field(own))
         fields.append(kept or to_arrow_schema(_nullable(StructType([field]))).field(0))
     return Columns(pa.schema(fields, metadata=table.metadata), tuple(given.names))
 
 
-def _as_it_was(field: StructField, own: pa.Field) -> pa.Field | None:
+def _unchanged(field: StructField, own: pa.Field) -> pa.Field | None:
     """A table's column for the same column of a DataFrame; None if its type is another."""
     alone = StructType([_renamed(field, own.name)])
     try:
@@ -119,13 +119,13 @@ def find(name: str, known: Sequence[str], *, case_sensitive: bool) -> str | None
     """The column that a name means, in any case unless case counts."""
     if name in known or case_sensitive:
         return name if name in known else None
-    alike = [each for each in known if each.lower() == name.lower()]
-    if len(alike) > 1:
+    matching = [column for column in known if column.lower() == name.lower()]
+    if len(matching) > 1:
         raise TableSchemaValidationError(
-            f"column {name!r} may be any of {', '.join(map(repr, alike))}",
+            f"column {name!r} may be any of {', '.join(map(repr, matching))}",
             hint="write it as the table does",
         )
-    return alike[0] if alike else None
+    return matching[0] if matching else None
 
 
 def _renamed(field: StructField, name: str) -> StructField:
@@ -158,7 +158,7 @@ def _refuse_missing(missing: Sequence[pa.Field], merge: bool) -> None:
 
 
 def _must_not_bring_nulls(field: StructField, own: pa.Field, path: str = "") -> None:
-    """As Spark sees to it in its own tables: what may be null does not go where null may not be."""
+    """Refuse a column that may be null for one that can't be, as Spark does in its own tables."""
     path = f"{path}{own.name}"
     if field.nullable and not own.nullable:
         raise TableSchemaValidationError(
@@ -166,10 +166,10 @@ def _must_not_bring_nulls(field: StructField, own: pa.Field, path: str = "") -> 
             hint="replace or filter the nulls, for instance with coalesce()",
         )
     if isinstance(field.dataType, StructType) and pa.types.is_struct(own.type):
-        inside = {each.name: each for each in field.dataType.fields}
-        for each in own.type.fields:
-            if each.name in inside:
-                _must_not_bring_nulls(inside[each.name], each, f"{path}.")
+        given = {inner.name: inner for inner in field.dataType.fields}
+        for own_inner in own.type.fields:
+            if own_inner.name in given:
+                _must_not_bring_nulls(given[own_inner.name], own_inner, f"{path}.")
 
 
 def _must_have_columns(given: StructType) -> None:
@@ -192,14 +192,17 @@ T = TypeVar("T", bound=DataType)
 
 
 def _nullable(kind: T) -> T:
-    """A type in which everything may be null; what a Lance table once said of a column stays."""
-    found: DataType = kind
+    """The type with everything nullable; the metadata of fields stays."""
+    nullable: DataType = kind
     if isinstance(kind, StructType):
-        found = StructType(
-            [StructField(e.name, _nullable(e.dataType), True, e.metadata) for e in kind.fields]
+        nullable = StructType(
+            [
+                StructField(field.name, _nullable(field.dataType), True, field.metadata)
+                for field in kind.fields
+            ]
         )
     elif isinstance(kind, ArrayType):
-        found = ArrayType(_nullable(kind.elementType), True)
+        nullable = ArrayType(_nullable(kind.elementType), True)
     elif isinstance(kind, MapType):
-        found = MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
-    return cast(T, found)
+        nullable = MapType(_nullable(kind.keyType), _nullable(kind.valueType), True)
+    return cast(T, nullable)

@@ -1,8 +1,7 @@
-"""Reading a table: what is read is settled once, on the driver; its pieces are read anywhere."""
+"""Reading a table: the driver decides once what is read; the pieces are read anywhere."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,8 +11,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.options import Options
-from tiltyard.spark.target import TARGET_OPTIONS, Target
+from tiltyard.spark.options import ReadOptions, VersionOptions
+from tiltyard.spark.target import Target
+from tiltyard.spark.tuning import freeze_gc
 from tiltyard.spark.types import (
     bytes_of,
     check_schema,
@@ -21,35 +21,17 @@ from tiltyard.spark.types import (
     to_spark_schema,
     wire_schema,
 )
-from tiltyard.spark.worker import settle
 from tiltyard.tables import scan
 from tiltyard.tables.describe import At
 from tiltyard.tables.scan import Piece, Snapshot, Wanted
 
-READ_OPTIONS = TARGET_OPTIONS | {
-    "as_of",
-    "batch_size",
-    "branch",
-    "columns",
-    "filter",
-    "fragments_per_partition",
-    "full_text",
-    "limit",
-    "nearest",
-    "num_partitions",
-    "tag",
-    "version",
-    "with_row_address",
-    "with_row_id",
-}
-
-# Each batch costs both sides something, so wide rows come in large ones; several are on their way
-# at once, so not in huge ones.
+# Each batch costs both sides something, so wide rows come in large ones; several are in memory at
+# once, so not in huge ones.
 BATCH_BYTES = 8 * 1024 * 1024
 FEWEST_ROWS_PER_BATCH, ROWS_PER_BATCH = 1024, 32 * 1024
 ROW_BYTES = 8  # what Spark adds for each row to an estimate
-# A task costs some hundredths of a second, so one of fewer rows does not pay; one of more holds
-# back the cores that are done.
+# A task costs some hundredths of a second, so one of fewer rows does not pay; while one of more
+# runs, other cores may have nothing left to do.
 FEWEST_ROWS = 32 * 1024
 MOST_ROWS = 4 * 1024 * 1024
 
@@ -66,16 +48,14 @@ class Scan:
     fragments_per_partition: int | None = None
 
     @classmethod
-    def plan(cls, target: Target, options: Options) -> Scan:
-        """Check the options, pin the version, and find out the schema."""
-        options.refuse_unknown(READ_OPTIONS)
-        partitions = options.integer("num_partitions", least=1)
-        fragments = options.integer("fragments_per_partition", least=1)
-        if partitions is not None and fragments is not None:
-            raise InvalidInputError(
-                "num_partitions and fragments_per_partition can't both be given"
-            )
-        return cls.of(pin(target, at_of(options)), wanted_of(options), partitions, fragments)
+    def plan(cls, options: ReadOptions) -> Scan:
+        """Pin the version that the options name, and read its schema."""
+        return cls.of(
+            pin(Target.of(options), at_of(options)),
+            _wanted(options),
+            options.num_partitions,
+            options.fragments_per_partition,
+        )
 
     @classmethod
     def of(
@@ -94,18 +74,16 @@ class Scan:
         return cls(snapshot, wanted, schema, width, num_partitions, fragments_per_partition)
 
     @classmethod
-    def as_given(cls, schema: StructType, target: Target, options: Options) -> Scan:
+    def with_schema(cls, schema: StructType, options: ReadOptions) -> Scan:
         """A scan for a schema that Spark got elsewhere: of `SELECT ... FROM t WITH (...)`, of
         `read.schema(...)`. Spark then asks anew for each use, so the version has to be named."""
-        options.refuse_unknown(READ_OPTIONS)
-        if options.text("version") is None or options.text("columns") is not None:
+        if options.version is None or options.columns is not None:
             raise InvalidInputError(
                 "a Lance table has a schema of its own",
                 hint="read without a schema, and choose by 'columns'; or name the version, so "
                 "that every use of the schema reads the same",
             )
-        columns = {"columns": json.dumps(schema.names)}
-        planned = cls.plan(target, Options({**options, **columns}))
+        planned = cls.plan(options.model_copy(update={"columns": tuple(schema.names)}))
         check_schema(schema, planned.schema)
         return replace(planned, schema=schema)
 
@@ -142,7 +120,7 @@ class Reader(DataSourceReader):
         return [InputPartition(piece) for piece in self._scan.pieces()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_gc()
         # An empty table has no pieces, and Spark then asks for one partition without a value.
         return iter(()) if partition.value is None else self._scan.read(partition.value)
 
@@ -155,50 +133,18 @@ def pin(target: Target, at: At) -> Snapshot:
     return target.namespace().versions.snapshot_table(target.id, at)
 
 
-def at_of(options: Options) -> At:
-    return At(
-        options.integer("version", least=1),
-        options.text("tag"),
-        options.text("branch"),
-        options.time("as_of"),
-    )
+def at_of(options: VersionOptions) -> At:
+    return At(options.version, options.tag, options.branch, options.as_of)
 
 
-def wanted_of(options: Options) -> Wanted:
-    columns = options.names("columns")
+def _wanted(options: ReadOptions) -> Wanted:
     return Wanted(
-        columns=None if columns is None else tuple(columns),
-        filter=options.text("filter"),
-        limit=options.integer("limit", least=1),
-        batch_size=options.integer("batch_size", least=1),
-        with_row_id=options.boolean("with_row_id"),
-        with_row_address=options.boolean("with_row_address"),
-        nearest=_nearest(options),
-        full_text=_full_text(options),
+        columns=options.columns,
+        filter=options.filter,
+        limit=options.limit,
+        batch_size=options.batch_size,
+        with_row_id=options.with_row_id,
+        with_row_address=options.with_row_address,
+        nearest=options.nearest,
+        full_text=options.full_text,
     )
-
-
-def _nearest(options: Options) -> dict[str, object] | None:
-    """A vector search, with the words of pylance: {"column": "v", "q": [0.1, 0.2], "k": 10}."""
-    found = options.json("nearest")
-    if found is None:
-        return None
-    if not isinstance(found, dict) or not {"column", "q"} <= found.keys():
-        raise InvalidInputError(
-            "option 'nearest' needs a column and a vector",
-            hint='like {"column": "v", "q": [0.1, 0.2], "k": 10}',
-        )
-    return found
-
-
-def _full_text(options: Options) -> str | dict[str, object] | None:
-    """Words to search for, or a query as JSON: {"query": "words", "columns": ["title"]}."""
-    text = options.text("full_text")
-    if text is None or not text.lstrip().startswith("{"):
-        return text
-    found = options.json("full_text")
-    if "query" not in found:
-        raise InvalidInputError(
-            "option 'full_text' needs a query", hint='like {"query": "words", "columns": ["a"]}'
-        )
-    return dict(found)

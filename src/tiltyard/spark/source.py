@@ -1,4 +1,4 @@
-"""The data source `tiltyard`: what Spark calls, and which room answers.
+"""The data source `tiltyard`: what Spark calls for reads, writes and streams.
 
 No `pushFilters`: in Spark 4.3.0 a pushed filter leaks into later uses of the same DataFrame. What
 is to be left out of a scan is said by options, by `table()` or by `sql()`.
@@ -17,8 +17,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tiltyard.spark.options import Options
-from tiltyard.spark.target import Target
+from tiltyard.spark.options import (
+    STREAM_ONLY,
+    ReadOptions,
+    StreamReadOptions,
+    StreamWriteOptions,
+    WriteOptions,
+)
 
 if TYPE_CHECKING:
     from tiltyard.spark.scan import Scan
@@ -40,40 +45,32 @@ class TiltyardSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
+        from tiltyard.spark import stream_source
         from tiltyard.spark.scan import Scan
-        from tiltyard.spark.streaming import choices
 
-        options = self._given()
-        if choices.STREAM_ONLY.intersection(options):
-            return choices.schema_of(Target.parse(options), options)
-        self._scan = Scan.plan(Target.parse(options), options)
+        if STREAM_ONLY.intersection(name.lower() for name in self.options):
+            return stream_source.schema_of(StreamReadOptions.parse(self.options))
+        self._scan = Scan.plan(ReadOptions.parse(self.options))
         return self._scan.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from tiltyard.spark.scan import Reader, Scan
 
         if self._scan is None:
-            options = self._given()
-            self._scan = Scan.as_given(schema, Target.parse(options), options)
+            self._scan = Scan.with_schema(schema, ReadOptions.parse(self.options))
         return Reader(self._scan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from tiltyard.spark.write import Writer
 
-        options = self._given()
-        return Writer(Target.parse(options), schema, overwrite, options)
+        return Writer(WriteOptions.parse(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from tiltyard.spark.streaming.source import StreamReader
+        from tiltyard.spark.stream_source import StreamReader
 
-        options = self._given()
-        return StreamReader(Target.parse(options), schema, options)
+        return StreamReader(StreamReadOptions.parse(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        from tiltyard.spark.streaming.sink import StreamWriter
+        from tiltyard.spark.stream_sink import StreamWriter
 
-        options = self._given()
-        return StreamWriter(Target.parse(options), schema, overwrite, options)
-
-    def _given(self) -> Options:
-        return Options(self.options)
+        return StreamWriter(StreamWriteOptions.parse(self.options), schema, overwrite)

@@ -2,8 +2,8 @@
 
 Spark plans the query over stubs with the tables' schemas, and its plan tells which columns and
 which rows of each table it needs. Only those are then read, of versions that were pinned before,
-and the query runs over them. Spark applies every condition again: what Lance leaves out is a gift.
-Only where a query groups the rows of one table is the first part of the work done in Arrow.
+and the query runs over them. Spark applies every condition again, so Lance may leave out fewer rows
+than it could. Only where a query groups the rows of one table is the aggregate begun in Arrow.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.settings import Settings
-from tiltyard.spark.aggregates import Grouped
-from tiltyard.spark.jvm import Java
-from tiltyard.spark.pinned import Pinned, Tables, few_of_all
-from tiltyard.spark.plans import Planned, Read, plan_of
-from tiltyard.spark.predicates import translate, translate_exactly
-from tiltyard.spark.queries import Query
+from tiltyard.spark.catalyst.aggregates import GroupedQuery
+from tiltyard.spark.catalyst.parsing import ParsedQuery
+from tiltyard.spark.catalyst.planning import QueryPlan, RelationScan, plan_query
+from tiltyard.spark.lance_filters import translate, translate_exactly
+from tiltyard.spark.query_tables import QueryTable, QueryTables, few_rows_of_all
 from tiltyard.spark.scan import Scan
 from tiltyard.spark.table import FEW_ROWS, partial_frame
 from tiltyard.spark.types import quoted, wire_schema
@@ -48,7 +47,7 @@ def sql(
     VERSION AS OF 3`, or `'a tag'`, or `TIMESTAMP AS OF '2026-05-04'`. All versions are pinned now.
     A name that the catalog does not have may be a view of the session.
     """
-    return _Prepared(spark, root, query, args, properties).answer()
+    return _Query(spark, root, query, args, properties).run()
 
 
 def explain(
@@ -57,13 +56,13 @@ def explain(
     query: str,
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     **properties: Any,
-) -> list[Scanned]:
+) -> list[TableScan]:
     """What `sql` would read for a query, table by table as the query names them."""
-    return _Prepared(spark, root, query, args, properties).scans()
+    return _Query(spark, root, query, args, properties).explain()
 
 
 @dataclass(frozen=True)
-class Scanned:
+class TableScan:
     """What is read of one table: of which version, which columns, and by which filter of Lance's.
 
     A query that only counts rows reads no column of them. Of a table that is `grouped`, the groups
@@ -78,7 +77,7 @@ class Scanned:
     grouped: bool = False
 
 
-class _Prepared:
+class _Query:
     """A query, the versions of its tables, and what Spark's plan needs of them."""
 
     def __init__(
@@ -90,87 +89,93 @@ class _Prepared:
         properties: Mapping[str, Any],
     ) -> None:
         self._spark = spark
-        self._query = Query(spark, query, args)
+        self._parsed = ParsedQuery(spark, query, args)
         settings = Settings.from_properties({"root": root, **properties})
-        self._tables = Tables(spark, settings).find_all(self._query.relations)
+        self._tables = QueryTables(spark, settings).pin_all(self._parsed.tables)
 
     @cached_property
-    def _planned(self) -> Planned:
+    def _plan(self) -> QueryPlan:
         schemas = {number: table.schema for number, table in self._tables.items()}
-        return plan_of(self._spark, self._query, schemas)
+        return plan_query(self._spark, self._parsed, schemas)
 
     @cached_property
-    def _reads(self) -> dict[int, list[Read]]:
-        return self._planned.reads({number: table.types for number, table in self._tables.items()})
+    def _scans(self) -> dict[int, list[RelationScan]]:
+        return self._plan.scans({number: table.types for number, table in self._tables.items()})
 
     @cached_property
-    def _grouped(self) -> _Begun | None:
-        wires = {number: wire_schema(table.schema) for number, table in self._tables.items()}
-        found = self._planned.grouped(wires)
-        if found is None:
+    def _grouped(self) -> _GroupedScan | None:
+        types = {number: wire_schema(table.schema) for number, table in self._tables.items()}
+        grouped = self._plan.grouped_table(types)
+        if grouped is None:
             return None
-        number, grouped = found
-        return _Begun.of(self._tables[number], grouped, self._reads.get(number, ()))
+        number, query = grouped
+        return _GroupedScan.of(self._tables[number], query, self._scans.get(number, ()))
 
-    def answer(self) -> DataFrame:
-        if self._query.counts is not None and self._tables:
-            return self._counted(0, self._query.counts)
-        counted = self._planned.counted()
+    def run(self) -> DataFrame:
+        if self._parsed.count_columns is not None and self._tables:
+            return self._count(0, self._parsed.count_columns)
+        counted = self._plan.counted_table()
         if counted is not None:
-            return self._counted(counted, self._planned.schema.names)
+            return self._count(counted, self._plan.schema.names)
         grouped = self._grouped
         if grouped is not None:
-            return grouped.answer(self._spark, self._planned.analyzed)
-        few = few_of_all(self._tables, self._reads)
-        return self._query.answer(
+            return grouped.run(self._spark)
+        few_rows = few_rows_of_all(self._tables, self._scans)
+        return self._parsed.run(
             {
-                number: table.bound(self._spark, self._reads.get(number, ()), few[number])
+                number: table.frame(self._spark, self._scans.get(number, ()), few_rows[number])
                 for number, table in self._tables.items()
             }
         )
 
-    def _counted(self, number: int, names: Sequence[str]) -> DataFrame:
-        """The rows of a table under these names, from its metadata."""
+    def _count(self, number: int, names: Sequence[str]) -> DataFrame:
+        """The number of a table's rows, from its metadata, in columns of these names."""
         rows = scan.count(self._tables[number].snapshot)
-        listed = ", ".join(f"{rows}L AS {quoted(name)}" for name in names)
-        return self._spark.sql(f"SELECT {listed}")
+        columns = ", ".join(f"{rows}L AS {quoted(name)}" for name in names)
+        return self._spark.sql(f"SELECT {columns}")
 
-    def scans(self) -> list[Scanned]:
-        begun = self._grouped
-        found = []
+    def explain(self) -> list[TableScan]:
+        grouped = self._grouped
+        scans = []
         for number, table in self._tables.items():
-            wanted = table.wanted(self._reads.get(number, ())) if begun is None else begun.wanted
-            name = names.dotted(self._query.relations[number].name)
+            if grouped is None:
+                wanted = table.wanted(self._scans.get(number, ()))
+            else:
+                wanted = grouped.wanted
+            name = names.dotted(self._parsed.tables[number].name)
             version, columns = table.snapshot.at.version, wanted.columns or ()
-            found.append(
-                Scanned(name, version, columns, wanted.filter, wanted.limit, begun is not None)
+            scans.append(
+                TableScan(name, version, columns, wanted.filter, wanted.limit, grouped is not None)
             )
-        return found
+        return scans
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """An aggregate that is begun where the rows of its table are read."""
+class _GroupedScan:
+    """A query that groups the rows of a table, and what is read of it."""
 
-    grouped: Grouped
+    query: GroupedQuery
     snapshot: Snapshot
     wanted: Wanted
 
     @classmethod
-    def of(cls, table: Pinned, grouped: Grouped, reads: Sequence[Read]) -> _Begun | None:
-        """None if the table is small, or has to be read for the conditions of the query."""
-        if len(reads) != 1 or scan.count(table.snapshot) <= FEW_ROWS:
+    def of(
+        cls, table: QueryTable, query: GroupedQuery, scans: Sequence[RelationScan]
+    ) -> _GroupedScan | None:
+        """None if the table is small, or if Lance can't apply the conditions of the query."""
+        if len(scans) != 1 or scan.count(table.snapshot) <= FEW_ROWS:
             return None
-        (read,) = reads
-        columns = grouped.grouping.columns or read.columns
-        text = (translate_exactly if grouped.chooses else translate)(read.conditions)
-        if not columns or (grouped.chooses and text is None):
+        (planned,) = scans
+        has_conditions = query.aggregate.has_conditions
+        columns = query.aggregate.grouping.columns or planned.columns
+        text = (translate_exactly if has_conditions else translate)(planned.conditions)
+        if not columns or (has_conditions and text is None):
             return None
         ordered = tuple(name for name in table.schema.names if name in columns)
         wanted = Wanted(columns=ordered, filter=text, batch_size=ROWS_PER_GROUPING)
-        return cls(grouped, table.snapshot, wanted)
+        return cls(query, table.snapshot, wanted)
 
-    def answer(self, spark: SparkSession, analyzed: Java) -> DataFrame:
+    def run(self, spark: SparkSession) -> DataFrame:
         planned = Scan.of(self.snapshot, self.wanted)
-        partials = partial_frame(spark, planned, self.grouped.grouping)
-        return self.grouped.answer(spark, analyzed, partials)
+        partials = partial_frame(spark, planned, self.query.aggregate.grouping)
+        return self.query.run(spark, partials)

@@ -2,9 +2,9 @@
 
 Spark's data source API takes batches more slowly than `mapInArrow` does, and tells the planner
 nothing about a table's size. So a scan is a `mapInArrow` over a range of numbers, one of them per
-piece. Spark takes the result for as large as that range: it is made as large as the table, by more
-numbers, which are filtered out again in the JVM, and a wide column of nulls. So a join broadcasts
-a small table and never a large one. A table of a few rows is read at once and handed over as it is.
+piece. Spark estimates the result to be as large as that range, which is made as large as the table:
+by more numbers, which are filtered out again in the JVM, and a wide column of nulls. So a join
+broadcasts a small table and never a large one. A table of a few rows is read on the driver.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.jvm import shows_plans
-from tiltyard.spark.options import Options
-from tiltyard.spark.partials import Grouping
-from tiltyard.spark.plans import conditions_of
-from tiltyard.spark.predicates import translate
+from tiltyard.spark.catalyst.jvm import has_jvm
+from tiltyard.spark.catalyst.planning import columns_of_condition, plan_condition
+from tiltyard.spark.lance_filters import translate
+from tiltyard.spark.options import ReadOptions
+from tiltyard.spark.partial_aggregates import Grouping
 from tiltyard.spark.scan import Scan
-from tiltyard.spark.target import Target
+from tiltyard.spark.tuning import freeze_gc
 from tiltyard.spark.types import ROW_ADDRESS, ROW_ID, quoted, to_spark_schema, wire_schema
-from tiltyard.spark.worker import settle
 from tiltyard.tables import scan
 from tiltyard.tables.scan import Piece, Snapshot, Wanted
 
@@ -38,7 +37,7 @@ FEW_BYTES = 4 * 1024 * 1024
 
 # Spark counts 8 bytes for each number of a range, 100 for each binary, and 8 for each row; the wide
 # column stretches a range by (8 + 8 + 3200) / (8 + 8).
-WIDE = f"STRUCT<{', '.join(f'c{at}: BINARY' for at in range(32))}>"
+WIDE = f"STRUCT<{', '.join(f'c{number}: BINARY' for number in range(32))}>"
 NUMBER_BYTES = 8 * 201
 
 
@@ -58,9 +57,9 @@ def table(
 ) -> DataFrame:
     """Read a table by its dotted name in the catalog at `root`, or by the path of its directory.
 
-    `where` is a condition in Spark's SQL over any column: what can be told exactly is left out by
-    Lance before it is sent, the rest by Spark. A limit counts the rows that are left; of a search,
-    `where` chooses among what was found. Other options are those of the data source.
+    `where` is a condition in Spark's SQL over any column: Lance applies what it can before rows are
+    sent, and Spark the rest. A limit counts the rows that are left; of a search, `where` chooses
+    among the results. Other options are those of the data source.
     """
     given = {
         "table" if root is not None else "path": name,
@@ -70,11 +69,11 @@ def table(
         "branch": branch,
         "as_of": as_of,
         "limit": limit,
-        "columns": None if columns is None else _listed(columns),
+        "columns": None if columns is None else _json_list(columns),
         **options,
     }
-    chosen = Options({key: value for key, value in given.items() if value is not None})
-    planned = Scan.plan(Target.parse(chosen), chosen)
+    chosen = {key: value for key, value in given.items() if value is not None}
+    planned = Scan.plan(ReadOptions.parse(chosen))
     return frame(spark, planned) if where is None else _filtered(spark, planned, where)
 
 
@@ -83,7 +82,7 @@ def _filtered(spark: SparkSession, planned: Scan, where: str) -> DataFrame:
         return frame(spark, planned).where(where)
     names, limit = planned.schema.names, planned.wanted.limit
     wanted = replace(planned.wanted, limit=None)
-    if shows_plans(spark):  # with Spark Connect, `where` speaks of the columns that are wanted
+    if has_jvm(spark):  # in Spark Connect, `where` reads the columns that are wanted only
         wanted = _narrowed(spark, planned.snapshot, wanted, where)
     scanned = Scan.of(
         planned.snapshot, wanted, planned.num_partitions, planned.fragments_per_partition
@@ -93,27 +92,20 @@ def _filtered(spark: SparkSession, planned: Scan, where: str) -> DataFrame:
 
 
 def _narrowed(spark: SparkSession, snapshot: Snapshot, wanted: Wanted, where: str) -> Wanted:
-    """What is wanted, and what a condition speaks of, without the rows that it leaves out."""
+    """What is wanted, and the columns that a condition reads, without the rows it leaves out."""
     schema = to_spark_schema(scan.schema_of(snapshot, replace(wanted, columns=None)))
-    conditions = conditions_of(spark, schema, scan.stored_schema(snapshot), where)
-    found = "false" if conditions is None else translate(conditions)
-    filters = [f"({each})" for each in (wanted.filter, found) if each is not None]
+    conditions = plan_condition(spark, schema, scan.stored_schema(snapshot), where)
+    pushed = "false" if conditions is None else translate(conditions)
+    filters = [f"({text})" for text in (wanted.filter, pushed) if text is not None]
     columns = wanted.columns
     if columns is not None:
-        spoken_of = _columns_in(spark.createDataFrame([], schema).where(where))
-        columns = (*columns, *sorted(spoken_of - {*columns, ROW_ID, ROW_ADDRESS}))
+        read = columns_of_condition(spark, schema, where)
+        columns = (*columns, *sorted(read - {*columns, ROW_ID, ROW_ADDRESS}))
     return replace(wanted, columns=columns, filter=" AND ".join(filters) or None)
 
 
-def _columns_in(rows: DataFrame) -> set[str]:
-    """The columns that the condition of a frame speaks of."""
-    plan: Any = rows._jdf.queryExecution().analyzed()
-    found = plan.condition().references().toSeq()
-    return {found.apply(at).name() for at in range(found.size())}
-
-
 def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
-    """The rows of a scan: a few at once, unless told otherwise, many when Spark asks for them."""
+    """The rows of a scan. A few are read at once, unless `few` is false; many when Spark runs."""
     rows = _most_rows(planned)
     if few and rows <= FEW_ROWS:
         read = read_few(planned)
@@ -125,17 +117,17 @@ def frame(spark: SparkSession, planned: Scan, *, few: bool = True) -> DataFrame:
         f"SELECT id, CAST(NULL AS {WIDE}) AS wide "
         f"FROM range(0, {stride * len(pieces)}, 1, {len(pieces)}) WHERE id % {stride} = 0"
     )
-    return numbers.mapInArrow(_reading(planned, pieces, stride, _zone(spark)), planned.schema)
+    return numbers.mapInArrow(_reader(planned, pieces, stride, _zone(spark)), planned.schema)
 
 
 def partial_frame(spark: SparkSession, planned: Scan, grouping: Grouping) -> DataFrame:
-    """Partial answers of an aggregate over the rows of a scan."""
+    """Partial results of an aggregate over the rows of a scan."""
     pieces = planned.pieces(cores(spark)) or [Piece(())]
     schema = grouping.schema(planned.schema)
     zone = _zone(spark)
-    rows, wire = _reading(planned, pieces, 1, zone), wire_schema(schema, zone)
+    rows, wire = _reader(planned, pieces, 1, zone), wire_schema(schema, zone)
     numbers = spark.range(0, len(pieces), 1, len(pieces))
-    return numbers.mapInArrow(lambda batches: grouping.partials(rows(batches), wire), schema)
+    return numbers.mapInArrow(lambda batches: grouping.aggregate(rows(batches), wire), schema)
 
 
 def _zone(spark: SparkSession) -> str:
@@ -145,7 +137,7 @@ def _zone(spark: SparkSession) -> str:
 
 
 def cores(spark: SparkSession) -> int | None:
-    """How many tasks run at once, as far as the session tells: Spark Connect's does not."""
+    """How many tasks run at once; None in Spark Connect, which does not tell."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except PySparkException:
@@ -153,7 +145,7 @@ def cores(spark: SparkSession) -> int | None:
 
 
 def _most_rows(planned: Scan) -> int:
-    """As many rows as there can be. A filter may leave less, and nobody knows how many."""
+    """The most rows there can be. How many a filter leaves is not known."""
     rows = scan.count(planned.snapshot)
     wanted = planned.wanted
     if wanted.limit is not None and wanted.filter is None and not wanted.is_search:
@@ -162,7 +154,7 @@ def _most_rows(planned: Scan) -> int:
 
 
 def read_few(planned: Scan) -> pa.Table | None:
-    """All rows in one batch; None if they are few, but large."""
+    """All rows in one batch; None if they are large."""
     batches, size = [], 0
     for piece in planned.pieces(1):
         for batch in planned.read(piece):
@@ -176,13 +168,13 @@ def read_few(planned: Scan) -> pa.Table | None:
     return pa.Table.from_batches(batches, wire).combine_chunks()
 
 
-def _reading(
+def _reader(
     planned: Scan, pieces: Sequence[Piece], stride: int, zone: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What an executor does with the numbers it is given."""
+    """What an executor does with its numbers: read the piece of each."""
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_gc()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from planned.read(pieces[number // stride], zone)
@@ -190,7 +182,7 @@ def _reading(
     return read
 
 
-def _listed(columns: Sequence[str]) -> str:
+def _json_list(columns: Sequence[str]) -> str:
     if isinstance(columns, str):
         raise InvalidInputError(
             f"columns are a list of names, not the string {columns!r}",

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tiltyard import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import STORAGE_PREFIX, Settings
-from tiltyard.spark.options import Options
-
-PROPERTIES = frozenset(each.name for each in fields(Settings)) - {"storage"}
-
-# What says which table is meant and how to reach it, whatever is done with it then.
-TARGET_OPTIONS = PROPERTIES | {"path", "table"}
-
-_OF_CREATE_TABLE = "option."  # how Spark hands over the options of CREATE TABLE, that one time
+from tiltyard.spark.options import TableOptions
 
 
 @dataclass(frozen=True)
@@ -34,21 +27,14 @@ class Target:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def parse(cls, options: Options) -> Target:
-        """Take the table out of the options. Names are checked, nothing is opened."""
-        if not options or any(name.startswith(_OF_CREATE_TABLE) for name in options):
-            raise InvalidInputError(
-                "a table of Spark's own catalog keeps no options for a Python source, so nothing "
-                "would say which table is meant",
-                hint="use CREATE TEMPORARY VIEW, tiltyard.spark.attach(), or SELECT ... FROM t "
-                "WITH (...)",
-            )
-        table, path = options.text("table"), options.text("path")
-        storage = {
-            name: value for name, value in options.items() if name.startswith(STORAGE_PREFIX)
-        }
-        if options.text("root") is None:
-            return cls(path=_plain_path(table, path), properties=storage)
+    def of(cls, options: TableOptions) -> Target:
+        """The table that the options name. Names are checked, nothing is opened."""
+        table, path, properties = options.table, options.path, options.properties
+        if "root" not in properties:
+            storage = {
+                name: value for name, value in properties.items() if name.startswith(STORAGE_PREFIX)
+            }
+            return cls(path=_directory_path(table, path), properties=storage)
         if table is not None and path is not None:
             raise InvalidInputError("the table is named twice", hint="by load() or by 'table'")
         identifier = table or path
@@ -56,19 +42,19 @@ class Target:
             raise InvalidInputError(
                 "no table is named", hint='load("prod.users"), or option("table", "prod.users")'
             )
-        given = {name: value for name, value in options.items() if name in PROPERTIES}
-        return cls.in_catalog({**given, **storage}, identifier)
+        return cls.in_catalog(properties, identifier)
 
     @classmethod
     def in_catalog(cls, properties: Mapping[str, str], table: str) -> Target:
-        """A table by its dotted name. The root becomes absolute, as executors live elsewhere."""
+        """A table by its dotted name. The root becomes absolute: an executor has another working
+        directory."""
         settings = Settings.from_properties(properties)
         parts = names.parse_dotted(table)
         return cls(id=names.parse_table_id(parts), properties={**properties, "root": settings.root})
 
     @property
     def name(self) -> str:
-        """The table as a person reads it in a message."""
+        """The table in a message."""
         return f"'{self.path}'" if self.id is None else names.display(self.id)
 
     @property
@@ -103,7 +89,7 @@ def _opened(properties: tuple[tuple[str, str], ...]) -> DirectoryNamespace:
     return DirectoryNamespace(**dict(properties))
 
 
-def _plain_path(table: str | None, path: str | None) -> str:
+def _directory_path(table: str | None, path: str | None) -> str:
     if table is not None:
         raise InvalidInputError(
             f"nothing says where table {table!r} is", hint="pass the option 'root'"

@@ -1,7 +1,7 @@
 """Lance's types as Spark's, and back.
 
 What Spark has no type for is widened without loss (unsigned integers, float16, vectors as arrays)
-or refused with the name of its column. The Arrow field that a column came from goes along in the
+or refused with the name of its column. The Arrow field that a column came from is kept in the
 metadata of its StructField, so that it is restored when the column is written again; a table that
 exists decides by its own schema instead.
 """
@@ -84,9 +84,9 @@ def _spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return _spark_type(kind.storage_type, column)
     if kind in _SIMPLE:
         return _SIMPLE[kind]
-    for belongs, found in _FAMILIES:
-        if belongs(kind):
-            return found
+    for is_type, spark_type in _FAMILIES:
+        if is_type(kind):
+            return spark_type
     if pa.types.is_dictionary(kind):
         return _spark_type(kind.value_type, column)
     if pa.types.is_timestamp(kind):
@@ -105,9 +105,9 @@ def _spark_type(kind: pa.DataType, column: str) -> spark.DataType:
         return spark.StructType(
             [
                 spark.StructField(
-                    each.name, _spark_type(each.type, f"{column}.{each.name}"), each.nullable
+                    field.name, _spark_type(field.type, f"{column}.{field.name}"), field.nullable
                 )
-                for each in kind.fields
+                for field in kind.fields
             ]
         )
     raise _refused(column, kind)
@@ -135,23 +135,23 @@ def to_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's SQL takes it, whatever is in it."""
+    """A name between backticks for Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def check_schema(given: spark.StructType, found: spark.StructType) -> None:
+def check_schema(given: spark.StructType, table: spark.StructType) -> None:
     """Refuse a schema that is not the table's; it may allow nulls where the table does not."""
-    for mine, theirs in zip(given.fields, found.fields, strict=True):
-        if not _same(mine.dataType, theirs.dataType) or theirs.nullable > mine.nullable:
+    for field, own in zip(given.fields, table.fields, strict=True):
+        if not _same(field.dataType, own.dataType) or own.nullable > field.nullable:
             raise TableSchemaValidationError(
-                f"column {mine.name!r} is {mine.dataType.simpleString()}, "
-                f"and in the table {theirs.dataType.simpleString()}"
-                + (", where it can be null" if theirs.nullable else "")
+                f"column {field.name!r} is {field.dataType.simpleString()}, "
+                f"and in the table {own.dataType.simpleString()}"
+                + (", where it can be null" if own.nullable else "")
             )
 
 
 def bytes_of(kind: pa.DataType) -> int:
-    """About how much room a value takes, for estimates: texts and lists are guessed as Spark does,
+    """About how many bytes a value has, for estimates: texts and lists are guessed as Spark does,
     but the length of a vector is known."""
     if isinstance(kind, pa.BaseExtensionType):
         return bytes_of(kind.storage_type)
@@ -160,7 +160,7 @@ def bytes_of(kind: pa.DataType) -> int:
     if pa.types.is_dictionary(kind):
         return bytes_of(kind.value_type)
     if kind.num_fields:
-        return sum(bytes_of(kind.field(at).type) for at in range(kind.num_fields))
+        return sum(bytes_of(kind.field(index).type) for index in range(kind.num_fields))
     try:
         return max(1, int(kind.bit_width) // 8)
     except ValueError:  # of any length
@@ -179,7 +179,7 @@ def to_arrow_schema(schema: spark.StructType, like: pa.Schema | None = None) -> 
         return pa.schema([_restored(field) for field in schema.fields])
     wanted = {field.name: field for field in schema.fields}
     known = [_matching(wanted[field.name], field) for field in like if field.name in wanted]
-    new = [_restored(each) for name, each in wanted.items() if name not in like.names]
+    new = [_restored(field) for name, field in wanted.items() if name not in like.names]
     return pa.schema([*known, *new], metadata=like.metadata)
 
 
@@ -236,8 +236,8 @@ def _same(one: spark.DataType, other: spark.DataType) -> bool:
         return _same(one.keyType, other.keyType) and _same(one.valueType, other.valueType)
     if isinstance(one, spark.StructType) and isinstance(other, spark.StructType):
         return one.names == other.names and all(
-            _same(mine.dataType, theirs.dataType)
-            for mine, theirs in zip(one.fields, other.fields, strict=True)
+            _same(left.dataType, right.dataType)
+            for left, right in zip(one.fields, other.fields, strict=True)
         )
     return one == other
 

@@ -67,7 +67,7 @@ class LanceFiles:
 
     def commit(self, staged: Pending, nonce: str) -> int:
         properties = {**staged.properties, NONCE: nonce}
-        with _plainly(staged.door):
+        with _raising_refusals(staged.door):
             return self._lance.commit(
                 staged.staged, staged.onto, properties=properties, through=staged.door
             ).version
@@ -80,7 +80,7 @@ class LanceFiles:
         staged = rows.stage(location)
         properties = {**rows.properties, NONCE: nonce}
         try:
-            with _plainly(door):
+            with _raising_refusals(door):
                 if rows.evolves:
                     landed = self._widen(before, staged, properties, expected, door)
                 else:
@@ -95,7 +95,7 @@ class LanceFiles:
     def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
         door = self._door_of(location)
         onto = self._open(location, base, door)
-        with _plainly(door):
+        with _raising_refusals(door):
             return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
 
     def _add(
@@ -167,5 +167,5 @@ class LanceFiles:
             raise
 
 
-def _plainly(door: Door | None) -> AbstractContextManager[None]:
-    return nullcontext() if door is None else door.plainly()
+def _raising_refusals(door: Door | None) -> AbstractContextManager[None]:
+    return nullcontext() if door is None else door.raising_refusals()

@@ -48,16 +48,6 @@ def on_branch(dataset: lance.LanceDataset, table: Table, branch: str | None) -> 
         raise
 
 
-def restore(dataset: lance.LanceDataset, version: int) -> lance.LanceDataset:
-    """Make an older version the next one of the branch that is open.
-
-    The commit builds on what is latest, not on the older version: that may be one of those that
-    stay behind the boundary, where nobody else may build on it.
-    """
-    operation = lance.LanceOperation.Restore(version)
-    return lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
-
-
 # -- tags
 
 

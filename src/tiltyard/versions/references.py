@@ -1,67 +1,153 @@
-"""What refers to a version: tags, branches that begin at it, and who restores it just now.
+"""Changing what refers to the versions of a table: tags, branches, and restoring a version.
 
-Lance keeps tags and branches as small JSON files beside the table; they are read as such.
+A collector moves the boundary, reads tags and branches, and deletes. So whoever writes a reference
+looks at the boundary after that: either the collector sees the reference, or it is seen here that
+the version was given up. Guard C of docs/design/versions.md holds here as for commits: a reference
+counts if its table is still the same after it was written. Otherwise it is removed again.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from typing import Any
-from urllib.parse import unquote
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import lance
 
 from tiltyard import names
-from tiltyard.errors import InvalidTableStateError
-from tiltyard.store import Entry, NotThere, Store
-from tiltyard.versions import pins
-
-_SUFFIX = ".json"
-
-
-def referred(store: Store, location: str, branch: str | None) -> dict[int, str]:
-    """Versions of a branch (None: the main one) that something refers to, and what does.
-
-    Three requests, and one a tag, branch or pin.
-    """
-    found: dict[int, str] = {}
-
-    def tagged(name: str, body: dict[str, Any]) -> None:
-        if body.get("branch") == branch:
-            found[int(body["version"])] = f"tag '{name}'"
-
-    def branched(name: str, body: dict[str, Any]) -> None:
-        if body.get("parentBranch") == branch:
-            found[int(body["parentVersion"])] = f"branch '{name}'"
-
-    def pinned(name: str, body: dict[str, Any]) -> None:
-        found[pins.version_of(body)] = f"pin '{name}'"
-
-    own = location if branch is None else f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
-    _each(store, pins.folder(own), pinned)
-    _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/tags", tagged)
-    _each(store, f"{location}/{names.REFERENCES_DIRECTORY}/branches", branched)
-    return found
+from tiltyard.catalog.base import Table, no_such_table
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.guard import TableGuard
+from tiltyard.errors import TableVersionNotFoundError, TiltyardError
+from tiltyard.names import TableId
+from tiltyard.tables import refs
+from tiltyard.tables.refs import Point
+from tiltyard.versions.branches import Branches
+from tiltyard.versions.table_versions import TableVersions
 
 
-def branches(store: Store, location: str) -> list[str]:
-    """The branches of a table beside the main one, in the order of their names. One request."""
-    listed = store.list(f"{location}/{names.REFERENCES_DIRECTORY}/branches").objects
-    found = (unquote(each.name.removesuffix(_SUFFIX)) for each in listed if _is_reference(each))
-    return sorted(found)
+class OpensTables(Protocol):
+    """How tables are opened."""
+
+    def read(self, table: Table) -> lance.LanceDataset:
+        """The latest version of a table, to read it."""
+
+    def change(
+        self, table: Table, branch: str | None = None
+    ) -> AbstractContextManager[lance.LanceDataset]:
+        """The latest version of a branch, open for one change. A refused commit raises the error
+        for which it was refused."""
 
 
-def _is_reference(entry: Entry) -> bool:
-    return entry.name.endswith(_SUFFIX)
+class References:
+    """Creates, moves and deletes tags and branches, and restores versions."""
 
+    def __init__(
+        self,
+        context: CatalogContext,
+        versions: TableVersions,
+        branches: Branches,
+        access: OpensTables,
+    ) -> None:
+        self._context = context
+        self._versions = versions
+        self._branches = branches
+        self._access = access
 
-def _each(store: Store, folder: str, note: Callable[[str, dict[str, Any]], None]) -> None:
-    entries = store.list(folder).objects
-    for entry in entries:
-        if not _is_reference(entry):
-            continue
+    # -- tags
+
+    def create_tag(self, table: TableId, tag: str, point: Point) -> None:
+        """Give a version a name; it is kept as long as it has one. TableTagAlreadyExistsError,
+        TableVersionNotFoundError."""
+        guard = TableGuard.take(self._context, table)
+        dataset = self._access.read(guard.table)
+        self._require_version(guard.table, point)
+        refs.create_tag(dataset, guard.table, tag, point)
+        self._confirm(guard, point, lambda: dataset.tags.delete(tag))
+
+    def update_tag(self, table: TableId, tag: str, point: Point) -> None:
+        """Let a tag name another version. TableTagNotFoundError, TableVersionNotFoundError."""
+        guard = TableGuard.take(self._context, table)
+        dataset = self._access.read(guard.table)
+        before = refs.tagged(dataset, guard.table, tag)
+        self._require_version(guard.table, point)
+        dataset.tags.update(tag, point.reference)
+        self._confirm(guard, point, lambda: dataset.tags.update(tag, before.reference))
+
+    def delete_tag(self, table: TableId, tag: str) -> None:
+        """Remove a name; the version stays until versions are deleted. TableTagNotFoundError."""
+        found = self._context.catalog.find(table)
+        dataset = self._access.read(found)
+        refs.tagged(dataset, found, tag)
+        dataset.tags.delete(tag)
+
+    # -- branches
+
+    def create_branch(
+        self, table: TableId, name: str, *, version: int | None, origin: str | None
+    ) -> None:
+        """Let a branch begin at a version of another one, its latest if none is given. No data is
+        copied. TableBranchAlreadyExistsError, TableVersionNotFoundError."""
+        guard = TableGuard.take(self._context, table)
+        with self._access.change(guard.table, origin) as dataset:
+            base = Point(dataset.version if version is None else version, origin)
+            self._require_version(guard.table, base)
+            refs.must_be_free(dataset, guard.table, name)
+            self._versions.begin_branch(guard.table, name)
+            self._branches.create(
+                guard.table, name, dataset, lambda: refs.create_branch(dataset, name, base)
+            )
+            self._confirm(guard, base, lambda: self._delete_branch(guard.table, name, dataset))
+
+    def delete_branch(self, table: TableId, name: str) -> None:
+        """Remove a branch with its versions, unless a tag or another branch refers to them."""
+        found = self._context.catalog.find(table)
+        self._delete_branch(found, name, self._access.read(found))
+
+    def _delete_branch(self, table: Table, name: str, dataset: lance.LanceDataset) -> None:
+        self._branches.delete(
+            table, name, dataset, lambda: refs.delete_branch(dataset, table, name)
+        )
+
+    # -- restoring
+
+    def restore(self, table: TableId, version: int, branch: str | None) -> lance.LanceDataset:
+        """Make an older version the latest one again; what came since stays in the history.
+
+        It is a commit, with the guards of every commit. TableVersionNotFoundError.
+        """
+        found = self._context.catalog.find(table)
+        with self._access.change(found, branch) as dataset:
+            self._versions.describe(table, version, branch)
+            return self._context.lance.restore(dataset, version)
+
+    # -- the guard
+
+    def _require_version(self, table: Table, point: Point) -> None:
+        """TableBranchNotFoundError, TableVersionNotFoundError."""
+        if point.branch is not None:
+            refs.must_have_branch(self._access.read(table), table, point.branch)
+        self._versions.describe(table.id, point.version, point.branch)
+
+    def _confirm(self, guard: TableGuard, point: Point, undo: Callable[[], None]) -> None:
+        """After a reference was written: whether it counts. `undo` it if not."""
         try:
-            note(unquote(entry.name.removesuffix(_SUFFIX)), json.loads(store.get(entry.key).body))
-        except NotThere:  # removed since it was listed
-            continue
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidTableStateError(f"{entry.key} can't be understood: {error}") from error
+            self._require_shown(self._guard_c(guard), point)
+        except TiltyardError:
+            undo()
+            raise
+
+    def _guard_c(self, guard: TableGuard) -> Table:
+        """Guard C: the table was not dropped or replaced meanwhile. One request."""
+        table = guard.table_now(self._context)
+        if table is None:
+            raise no_such_table(guard.table.id)
+        return table
+
+    def _require_shown(self, table: Table, point: Point) -> None:
+        """The version was not given up before the reference was there."""
+        if not self._versions.shows(table, point.version, point.branch):
+            raise TableVersionNotFoundError(
+                f"version {point.version} of table {names.display(table.id)} was deleted meanwhile",
+                hint="choose another version",
+            )

@@ -14,13 +14,16 @@ import lance
 
 from tiltyard import names
 from tiltyard.catalog.base import no_such_table
+from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.snapshot import Snapshot
-from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.catalog.pylance import FAILURES, Lance, is_missing
-from tiltyard.errors import InvalidTableStateError, TableVersionNotFoundError, TiltyardError
+from tiltyard.catalog.pylance import FAILURES, is_missing
+from tiltyard.errors import (
+    InvalidTableStateError,
+    TableVersionNotFoundError,
+    UnsupportedOperationError,
+)
 from tiltyard.names import TableId
-from tiltyard.versions.managed import ManagedVersions
-from tiltyard.versions.management import is_rows
+from tiltyard.versions.row_versions import RowVersions, has_version_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class CatalogSnapshot:
     version: int
     taken_at: datetime
     tables: Mapping[TableId, TableAt]
-    _opening: Callable[[TableAt], lance.LanceDataset] = field(repr=False, compare=False)
+    _open: Callable[[TableAt], lance.LanceDataset] = field(repr=False, compare=False)
 
     def __iter__(self) -> Iterator[TableAt]:
         return iter(self.tables.values())
@@ -51,50 +54,59 @@ class CatalogSnapshot:
         """A table as it was then, under the name that it had. Nothing is locked: a version that
         was deleted since is not found."""
         identifier = names.parse_table_id(id)
-        wanted = self.tables.get(identifier)
-        if wanted is None:
+        table = self.tables.get(identifier)
+        if table is None:
             raise no_such_table(identifier, hint=f"at version {self.version} of the catalog")
-        if not wanted.version:
+        if not table.version:
             raise TableVersionNotFoundError(
                 f"table {names.display(identifier)} had no version yet "
                 f"at version {self.version} of the catalog"
             )
-        return self._opening(wanted)
+        return self._open(table)
 
 
 class Snapshots:
     """Takes snapshots of a catalog whose versions are managed."""
 
-    def __init__(self, access: Lance, table: ManifestTable, rows: ManagedVersions) -> None:
-        self._lance = access
-        self._table = table
+    def __init__(self, context: CatalogContext, rows: RowVersions) -> None:
+        self._lance = context.lance
+        self._manifest = context.manifest
         self._rows = rows
 
     def take(self, version: int | None, *, managed_only: bool) -> CatalogSnapshot:
-        """One request to look, one for the time, and what Lance needs to read that version."""
-        number = version
-        if number is None:
-            latest = self._table.read()
-            _must_tell(latest)
-            number = latest.version
-        snapshot, when = self._table.read_at(number)
-        _must_tell(snapshot)
-        tables = dict(_tables(snapshot, managed_only=managed_only))
-        return CatalogSnapshot(number, when, tables, lambda each: self._open(snapshot, each))
+        """One request to look, one for the time, and what Lance needs to read that version.
 
-    def _open(self, snapshot: Snapshot, wanted: TableAt) -> lance.LanceDataset:
-        row = snapshot.version_row(names.object_id(wanted.id), wanted.version)
+        UnsupportedOperationError without a manifest.
+        """
+        if not self._manifest.is_enabled:
+            raise UnsupportedOperationError(
+                "without a manifest nothing tells which versions tables had together",
+                hint="open the catalog with manifest_enabled=true",
+            )
+        if version is None:
+            latest = self._manifest.read()
+            _require_managed(latest)
+            version = latest.version
+        snapshot, taken_at = self._manifest.table.read_at(version)
+        _require_managed(snapshot)
+        tables = dict(_tables(snapshot, managed_only=managed_only))
+        return CatalogSnapshot(version, taken_at, tables, lambda table: self._open(snapshot, table))
+
+    def _open(self, snapshot: Snapshot, table: TableAt) -> lance.LanceDataset:
+        row = snapshot.version_row(names.object_id(table.id), table.version)
         assert row is not None, "a snapshot has a row for each of its versions"
-        self._rows.ready(wanted.version, row)
+        self._rows.ready(row)
         try:
-            return self._lance.open(wanted.location, wanted.version)
+            return self._lance.open(table.location, table.version)
         except FAILURES as error:
             if is_missing(error):
-                raise _gone(wanted) from error
-            raise self._lance.explain(error, f"open table {names.display(wanted.id)}") from error
+                raise TableVersionNotFoundError(
+                    f"version {table.version} of table {names.display(table.id)} was deleted since"
+                ) from error
+            raise self._lance.explain(error, f"open table {names.display(table.id)}") from error
 
 
-def _must_tell(snapshot: Snapshot) -> None:
+def _require_managed(snapshot: Snapshot) -> None:
     if not snapshot.managed:
         raise InvalidTableStateError(
             f"version {snapshot.version} of the catalog does not tell which versions its tables "
@@ -107,7 +119,7 @@ def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId
     for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None
-        if is_rows(row):
+        if has_version_rows(row):
             head = snapshot.head(identifier)
             yield row.id, TableAt(row.id, head, row.location or "")
         elif not managed_only:
@@ -116,9 +128,3 @@ def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId
                 f"not tell which it had",
                 hint="take the snapshot with managed_only, or versions.manage to see why",
             )
-
-
-def _gone(wanted: TableAt) -> TiltyardError:
-    return TableVersionNotFoundError(
-        f"version {wanted.version} of table {names.display(wanted.id)} was deleted since"
-    )

@@ -141,7 +141,7 @@ def test_a_round_leaves_nothing_to_do_for_another(
 ) -> None:
     policy = {
         "defaults": {
-            "cleanup": {"retain_last": 3, "min_age": 0, "allow_young": True},
+            "cleanup": {"keep_versions": 3, "min_age": 0, "allow_young": True},
             "indexes": [{"column": "id", "type": "BTREE"}],
         }
     }

@@ -23,7 +23,7 @@ POLICY = Policy.parse(
     {
         "defaults": {
             "optimize": {"target_rows_per_fragment": 50},
-            "cleanup": {"retain_last": 3, "min_age": "20s", "allow_young": True},
+            "cleanup": {"keep_versions": 3, "min_age": "20s", "allow_young": True},
         },
         "tables": {"t": {"indexes": [{"column": "id", "type": "BTREE"}]}},
         "limits": {"split_above": 1},

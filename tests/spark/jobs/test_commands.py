@@ -72,7 +72,7 @@ def test_a_round_is_told_in_a_few_lines(
     shop: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policy = tmp_path / "tiltyard.toml"
-    policy.write_text("[defaults.cleanup]\nretain_last = 3\n")
+    policy.write_text("[defaults.cleanup]\nkeep_versions = 3\n")
 
     assert main(["jobs", "maintain", "--policy", str(policy)]) == 0
     printed = capsys.readouterr()

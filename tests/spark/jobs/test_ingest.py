@@ -131,7 +131,7 @@ def test_files_that_another_job_loads_meanwhile_are_left_to_it(
 ) -> None:
     for number in range(3):
         inbox.put(f"{number}.parquet", number)
-    finish = Writes.writes.finish_load
+    finish = Writes.finish_load
     first = [True]
 
     def overtaken(writes: Any, *args: Any) -> Any:

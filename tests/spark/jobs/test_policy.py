@@ -14,11 +14,11 @@ FULL = """
 target_rows_per_fragment = 1000000
 
 [defaults.cleanup]
-retain_last = 10
+keep_versions = 10
 older_than = "7d"
 
 [namespaces.prod.cleanup]
-retain_last = 50
+keep_versions = 50
 
 [namespaces."prod.raw".optimize]
 enabled = false
@@ -90,16 +90,22 @@ def test_an_empty_policy_removes_no_version_and_no_orphan() -> None:
     ("given", "said"),
     [
         (
-            "[default.cleanup]\nretain_last = 3",
+            "[default.cleanup]\nkeep_versions = 3",
             "has no 'default' (did you mean 'defaults'",
         ),
-        ("[defaults.cleanup]\nretain = 3", "no 'defaults.cleanup.retain' (did you mean 'retain_la"),
-        ("[defaults.cleanup]\nretain_last = '3'", "retain_last has to be a whole number, not '3'"),
         (
-            "[defaults.cleanup]\nretain_last = true",
+            "[defaults.cleanup]\nkeep_version = 3",
+            "no 'defaults.cleanup.keep_version' (did you mean 'keep_versions'",
+        ),
+        (
+            "[defaults.cleanup]\nkeep_versions = '3'",
+            "keep_versions has to be a whole number, not '3'",
+        ),
+        (
+            "[defaults.cleanup]\nkeep_versions = true",
             "has to be a whole number, not True",
         ),
-        ("[defaults.cleanup]\nretain_last = 1", "with less than 3 versions"),
+        ("[defaults.cleanup]\nkeep_versions = 1", "with less than 3 versions"),
         ("[defaults.cleanup]\nolder_than = 'soon'", "must be a duration, not 'soon'"),
         ("[defaults.optimize]\ndeleted_share = 2", "deleted_share is a share"),
         ("[tables.'a/b'.optimize]\nenabled = true", "'a/b' can't be part of a table id"),

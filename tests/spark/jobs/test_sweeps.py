@@ -19,7 +19,7 @@ from tests.spark.lake import Lake
 from tiltyard import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.maintenance.sidecars import Covered, Kind
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 from tiltyard.spark.jobs import build_index, cleanup, maintain, optimize, purge
 from tiltyard.spark.jobs.indexes import request, run_all
 
@@ -73,9 +73,9 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     for name in ("left", "batch", "other"):
         lake.put(name, {"id": list(range(20))}, files=4)
     sidecars = lake.catalog.services.recovery.sidecars
-    for name, kind in (("left", Kind.COMPACTION), ("batch", Kind.BATCH)):
+    for name, kind in (("left", OperationKind.COMPACTION), ("batch", OperationKind.BATCH)):
         version = lake.open(name).version
-        covered = Covered((name,), f"{name}.lance", version, version, "of-the-dead")
+        covered = CoveredTable((name,), f"{name}.lance", version, version, "of-the-dead")
         sidecars.publishing(sidecars.arm(kind, [covered]))
 
     rows = {row.table: row for row in optimize(lake.catalog, spark).collect()}
@@ -83,7 +83,7 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     done = {name: row.committed for name, row in rows.items()}
     assert done == {"left": True, "batch": False, "other": True}
     assert "has not ended" in rows["batch"].error
-    assert [each.kind for each in sidecars.every()] == [Kind.BATCH]
+    assert [each.kind for each in sidecars.every()] == [OperationKind.BATCH]
 
 
 def test_optimize_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
@@ -190,7 +190,7 @@ def test_purge_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
 def _maintain(spark: SparkSession, made: Zoo, told: Callable[..., None] | None = None) -> None:
     indexed = next(name for name in made.healthy if name.startswith("scattered"))
     policy = {
-        "defaults": {"cleanup": {"retain_last": 3, "min_age": 0, "allow_young": True}},
+        "defaults": {"cleanup": {"keep_versions": 3, "min_age": 0, "allow_young": True}},
         "tables": {indexed: {"indexes": [{"column": "id", "type": "BTREE"}]}},
         "orphans": {"older_than": "7d"},
         "limits": {"max_tasks": TASKS},

@@ -15,7 +15,7 @@ import tiltyard
 from tests.behaviours.calls import create, make_namespace
 from tests.kit.catalogs import to_change
 from tiltyard import names
-from tiltyard.maintenance.sidecars import Covered, Kind
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 
 ROWS = 10
 
@@ -154,8 +154,8 @@ def _without_data(made: Zoo, table: list[str], location: Path) -> None:
 
 
 def _under_a_strange_sidecar(made: Zoo, table: list[str], location: Path) -> None:
-    covered = Covered(tuple(table), location.name, 5, 5, "of-nobody")
-    made.catalog.services.recovery.sidecars.arm(Kind.BATCH, [covered])
+    covered = CoveredTable(tuple(table), location.name, 5, 5, "of-nobody")
+    made.catalog.services.recovery.sidecars.arm(OperationKind.BATCH, [covered])
 
 
 def _with_a_directory_in_place_of_a_file(made: Zoo, table: list[str], location: Path) -> None:

@@ -142,13 +142,13 @@ class ManifestCatalog:
 
     def list_namespaces(self, parent: NamespaceId) -> Sequence[str]:
         """One request."""
-        return self.existing(parent).children(parent).namespaces
+        return self.read_with(parent).children(parent).namespaces
 
     # -- tables
 
     def list_tables(self, namespace: NamespaceId) -> Sequence[str]:
         """One request; at the root one listing more, if there are tables at V1 locations."""
-        snapshot = self.existing(namespace)
+        snapshot = self.read_with(namespace)
         tables = snapshot.children(namespace).tables
         return tables if namespace else self._still_visible(snapshot, tables)
 
@@ -159,26 +159,25 @@ class ManifestCatalog:
 
     def _still_visible(self, snapshot: Snapshot, tables: Sequence[str]) -> Sequence[str]:
         """Less the rows whose V1 directory is gone or hidden: those only index it."""
-        at_home = snapshot.v1_root_tables
-        if not at_home:
+        indexed = snapshot.v1_root_tables
+        if not indexed:
             return tables
         listing = self._store.list()
-        hidden = {
-            names.marked_name(each.key) for each in listing.objects if marker.hides(each.size)
+        hidden, directories = marker.hidden_tables(listing), set(listing.directories)
+        stale = {
+            name
+            for name in indexed
+            if name in hidden or names.table_directory(name) not in directories
         }
-        there = set(listing.directories)
-        void = {
-            name for name in at_home if name in hidden or names.table_directory(name) not in there
-        }
-        return [name for name in tables if name not in void] if void else tables
+        return [name for name in tables if name not in stale] if stale else tables
 
     def find(self, table: TableId) -> Table:
         """One request; two for a table at a V1 location."""
         snapshot = self.read()
-        found = self.look_up(snapshot, table)
-        if found is None:
+        present = self.find_in(snapshot, table)
+        if present is None:
             raise self.missing(snapshot, table)
-        return found
+        return present
 
     def missing(self, snapshot: Snapshot, table: TableId) -> TiltyardError:
         """Why a table is not found, and where it is if it was dropped."""
@@ -191,15 +190,15 @@ class ManifestCatalog:
             return no_such_namespace(table[:-1])
         return no_such_table(table)
 
-    def look_up(self, snapshot: Snapshot, table: TableId) -> Table | None:
-        """The table of a row that can be trusted."""
+    def find_in(self, snapshot: Snapshot, table: TableId) -> Table | None:
+        """The table of a row that can be trusted. One request for one at a V1 location."""
         row = snapshot.get(names.object_id(table))
         if row is None or not row.is_table or row.location is None or not self.is_trusted(row):
             return None
-        found = as_table(row)
+        present = as_table(row)
         if row.metadata.get(VERSIONS) != MANAGED:
-            return found
-        return replace(found, only_declared=not snapshot.head(row.object_id))
+            return present
+        return replace(present, only_declared=not snapshot.head(row.object_id))
 
     def holder(self, table: TableId) -> Table | None:
         """One request; two for a table at a V1 location."""
@@ -215,7 +214,7 @@ class ManifestCatalog:
             return as_table(row)
         if MOVED not in row.metadata and present.is_underway:
             raise already_exists(table, hint=marker.why_hidden(present))
-        # Left over from a rename that was undone, or a drop that a crash cut off: hidden for good.
+        # A row that a rename which was undone has left, or a drop that a crash cut off.
         self.submit(RemoveStaleRow(row.identity))
         return None
 
@@ -225,7 +224,7 @@ class ManifestCatalog:
         return CreateTarget(existing or self.place(table, properties), exists=existing is not None)
 
     def is_only_declared(self, table: Table) -> bool:
-        """One request, where finding the table did not tell."""
+        """One request, if finding the table did not show it."""
         if table.only_declared is not None:
             return table.only_declared
         if table.managed:
@@ -246,7 +245,7 @@ class ManifestCatalog:
         snapshot = self.read()
         directory = names.top_directory(location)
         owners = [*names.natural_owners(directory), *snapshot.unusual_owners(directory)]
-        rows = (snapshot.get(each) for each in owners if not each.startswith(names.TRASH))
+        rows = (snapshot.get(owner) for owner in owners if not owner.startswith(names.TRASH))
         live = (row for row in rows if row is not None and row.is_table)
         return next((as_table(row) for row in live if row.location == location), None)
 
@@ -259,19 +258,19 @@ class ManifestCatalog:
         name = names.root_table_at(row.location or "", row.id)
         return None if name is None else marker.read(self._store, name)
 
-    def without_left_over(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
-        """Remove the rows at V1 locations of root tables whose renames were undone, if any are.
+    def remove_stale_rows(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+        """Remove rows of renames that were undone, at the V1 locations of these root tables.
 
-        No request, unless there are rows of renamed tables.
+        The answer is a snapshot without them. No request, unless there are rows of renamed tables.
         """
-        left_over = [row for name in tables for row in self._left_over(snapshot, name)]
-        if not left_over:
+        stale = [row for name in tables for row in self._stale_rows(snapshot, name)]
+        if not stale:
             return snapshot
-        self.submit(AllOf(tuple(RemoveStaleRow(row.identity) for row in left_over)))
+        self.submit(AllOf(tuple(RemoveStaleRow(row.identity) for row in stale)))
         return self.read()
 
-    def _left_over(self, snapshot: Snapshot, name: str) -> list[Row]:
-        """Rows are read before the marker: so one whose nonce it does not have has had its time."""
+    def _stale_rows(self, snapshot: Snapshot, name: str) -> list[Row]:
+        """Rows are read before the marker, so one whose nonce the marker does not have is stale."""
         rows = snapshot.rows_at(names.table_directory(name))
         moved = [row for row in rows if MOVED in row.metadata and row.object_id != name]
         if not moved:
@@ -287,29 +286,30 @@ class ManifestCatalog:
         The rows come first, so that the loser of a race has written nothing.
         """
         placed = [self.place(table, properties) for table, properties in tables.items()]
-        publish = AllOf(tuple(self.adding(table, ()) for table in placed))
+        publish = AllOf(tuple(self.to_add(table, ()) for table in placed))
         reservations = self.reservations(placed)
         try:
             self.submit(publish, reservations)
-        except TableAlreadyExistsError:  # or left over, which to look for makes it go
+        except TableAlreadyExistsError:  # maybe of a stale row, which `holder` removes
             if any(self.holder(table) is not None for table in tables):
                 raise
             self.submit(publish, reservations)
         return placed
 
     def reservations(self, tables: Sequence[Table]) -> Then:
-        """Something in directories that are ours already: for people, and for old clients."""
+        """Put an object into each directory after the commit: for people, and for old clients."""
         bodies = {
-            f"{each.location}/{names.RESERVATION}": marker.reservation_body(self._clock)
-            for each in tables
+            f"{table.location}/{names.RESERVATION}": marker.reservation_body(self._clock)
+            for table in tables
         }
         return Then(self._put_all, bodies)
 
-    def _put_all(self, wanted: Sequence[tuple[Mapping[str, bytes], Any]]) -> Sequence[Any]:
-        self._store.put_many({key: body for bodies, _ in wanted for key, body in bodies.items()})
-        return [answer for _, answer in wanted]
+    def _put_all(self, committed: Sequence[tuple[Mapping[str, bytes], Any]]) -> Sequence[Any]:
+        self._store.put_many({key: body for bodies, _ in committed for key, body in bodies.items()})
+        return [answer for _, answer in committed]
 
     def place(self, table: TableId, properties: Mapping[str, str]) -> Table:
+        """A new table in a directory that nothing was ever in. No request."""
         check_properties(properties)
         location = names.hashed_directory(table, self._clock.token(8))
         kept, managed = dict(properties), self.table.known().managed
@@ -317,23 +317,27 @@ class ManifestCatalog:
 
     def publish(self, table: Table) -> None:
         """One request to look, three to commit; one for the versions, if they are to be rows."""
-        self.submit(self.adding(table))
+        self.submit(self.to_add(table))
 
-    def adding(self, table: Table, files: Sequence[VersionFile] | None = None) -> Edit:
-        """Add a table in a directory of its own, with the versions that only we know of."""
+    def to_add(self, table: Table, files: Sequence[VersionFile] | None = None) -> Edit:
+        """The edit that adds a table in a directory of its own, with the versions that are there.
+
+        One request for the versions, if they are to be rows and `files` does not name them.
+        """
         if not table.managed:
             return AddTable(as_row(table))
         if files is None:
             files = version_files.every(self._store, table.location)
         return AddTable(as_row(table), tuple(files))
 
-    # -- for the other rooms
+    # -- rows and commits, for the services
 
     def read(self) -> Snapshot:
+        """The newest rows. One request."""
         return self.table.read()
 
-    def existing(self, namespace: NamespaceId) -> Snapshot:
-        """A snapshot in which a namespace exists."""
+    def read_with(self, namespace: NamespaceId) -> Snapshot:
+        """The newest rows, with this namespace among them. One request."""
         snapshot = self.read()
         self.check_namespace(snapshot, namespace)
         return snapshot
@@ -363,15 +367,15 @@ class ManifestCatalog:
             self.table.manage_versions()
 
     def submit_at(self, tables: Sequence[str], edit: Edit) -> Change:
-        """Commit rows of root tables at V1 locations. Left-over rows make way for them."""
+        """Commit rows of root tables at V1 locations, after stale rows of them are removed."""
         try:
             return self.submit(edit)
         except InvalidInputError:
-            self.without_left_over(self.read(), tables)
+            self.remove_stale_rows(self.read(), tables)
             return self.submit(edit)
 
     def submit(self, edit: Edit, then: Then | None = None) -> Change:
-        """Commit an edit, and do `then` what is to follow."""
+        """Commit an edit, and do `then` what follows. One request to read, three to commit."""
         self.require_conditions()
         return self._committer.submit(edit, then)
 
@@ -383,9 +387,9 @@ def _counts(row: Row, present: Marker) -> bool:
     """Whether a marker agrees with a row at its location."""
     if present.handed_to(row):
         return True
-    is_home = row.location == names.table_directory(row.object_id)
-    # At home it has a nonce still, if its way there was interrupted.
-    return not present.hides and (is_home or MOVED not in row.metadata)
+    has_v1_name = row.location == names.table_directory(row.object_id)
+    # A table that is being renamed back has the nonce of its rename until that is finished.
+    return not present.hides and (has_v1_name or MOVED not in row.metadata)
 
 
 def as_table(row: Row) -> Table:
@@ -395,7 +399,7 @@ def as_table(row: Row) -> Table:
         row.location,
         properties=row.properties,
         managed=row.is_managed,
-        arriving=row.metadata.get(VERSIONS) == ARRIVING,
+        becoming_managed=row.metadata.get(VERSIONS) == ARRIVING,
     )
 
 

@@ -1,8 +1,9 @@
-"""Group commit: concurrent edits share one commit of the manifest, and each gets its own verdict.
+"""Group commit: concurrent edits share one commit of the manifest, and each has its own outcome.
 
-Callers queue up; one of them commits for all who are waiting and hands over to the next. A lost
-race is replayed on the newer snapshot, where every edit decides again. What is to follow a commit
-is done by its leader for the whole group, while the next one commits.
+Callers queue up; one of them, the leader, commits for all who are waiting, and then the first of
+those who wait leads. After a lost race all edits are applied to the newer snapshot, where each may
+be refused. What follows a commit is done by its leader for the whole group, while the next group
+commits.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ WAIT_STEP = 0.0002
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What follows a commit: one call of `work` for all of a group who want it.
+    """What follows a commit, in this process: one call of `run` for all members of a group.
 
-    It is given the wish of each and the answer of its edit, and returns what to tell instead.
+    It is given the `argument` of each and the answer of its edit, and returns the new answers.
     """
 
-    work: Callable[[Sequence[tuple[Any, Any]]], Sequence[Any]]
-    wish: Any
+    run: Callable[[Sequence[tuple[Any, Any]]], Sequence[Any]]
+    argument: Any
 
 
-class _Ticket:
-    """One caller's edit and, once decided, its answer or its error."""
+class _Submission:
+    """One caller's edit and, once it is decided, its change or its error."""
 
     __slots__ = ("change", "edit", "error", "signal", "then")
 
@@ -60,19 +61,19 @@ class _Ticket:
         return self.change is not None or self.error is not None
 
     def conclude(self) -> None:
-        """Wake the caller up. An answer for which something was still to be done is none."""
+        """Wake the caller. Without what was to follow, its outcome is unknown."""
         if self.then is not None and self.error is None:
             self.error = _interrupted()
         self.signal.set()
 
 
 class Committer:
-    """Turns edits into commits of one manifest. One caller at a time leads, the others wait."""
+    """Commits edits to one manifest. One caller at a time leads, the others wait."""
 
     def __init__(self, table: ManifestTable, retry: Retry) -> None:
         self._table = table
         self._retry = retry
-        self._queue: deque[_Ticket] = deque()
+        self._queue: deque[_Submission] = deque()
         self._lock = threading.Lock()
         self._has_leader = False
         self._expected = 1
@@ -81,70 +82,70 @@ class Committer:
     def submit(self, edit: Edit, then: Then | None = None) -> Change:
         """Commit an edit, alone or with others; returns when it is durable, or raises its error.
 
-        One request to look and three to commit, shared by all members of the group. What is to be
-        done `then` the leader does for all: threads that do it side by side mostly wait for each
-        other on a disk, and in a bucket few requests are for many.
+        One request to read and three to commit, shared by all members of the group. The leader
+        does what is to follow `then` for all: on a disk, threads that do it at the same time mostly
+        wait for each other, and in a bucket few requests serve many.
         """
-        ticket = _Ticket(edit, then)
+        submission = _Submission(edit, then)
         with self._lock:
             if len(self._queue) >= LONGEST_QUEUE:
                 raise ThrottlingError(f"{LONGEST_QUEUE} changes wait for the manifest already")
-            self._queue.append(ticket)
+            self._queue.append(submission)
             leads, self._has_leader = not self._has_leader, True
-        group: list[_Ticket] = []
+        group: list[_Submission] = []
         try:
             try:
                 if not leads:
-                    ticket.signal.wait()  # decided by a leader, or made the next one
-                    leads = not ticket.decided
-                while not ticket.decided:
+                    submission.signal.wait()  # decided by a leader, or made the next one
+                    leads = not submission.decided
+                while not submission.decided:
                     self._commit_group(group)
             finally:
-                self._leave(ticket, leads)
+                self._leave(submission, leads)
             _follow_up(group)
         finally:
-            for each in group:
-                each.conclude()
-        if ticket.error is not None:
-            raise ticket.error
-        assert ticket.change is not None
-        return ticket.change
+            for member in group:
+                member.conclude()
+        if submission.error is not None:
+            raise submission.error
+        assert submission.change is not None
+        return submission.change
 
-    def _leave(self, ticket: _Ticket, leads: bool) -> None:
-        """Hand over to the first who still waits, if anyone does; also when interrupted."""
+    def _leave(self, submission: _Submission, leads: bool) -> None:
+        """Let the first who waits lead, if anyone does; also when interrupted."""
         with self._lock:
-            if not ticket.decided and ticket in self._queue:
-                self._queue.remove(ticket)
-                leads = leads or ticket.signal.is_set()
+            if not submission.decided and submission in self._queue:
+                self._queue.remove(submission)
+                leads = leads or submission.signal.is_set()
             if leads:
                 self._has_leader = bool(self._queue)
                 if self._queue:
                     self._queue[0].signal.set()
 
-    def _gather(self) -> list[_Ticket]:
-        """Everyone who waits. Those of the last groups are on their way back as a rule, so give
-        them a moment; whoever is alone soon waits for nobody."""
-        patience = time.monotonic() + min(LONGEST_WAIT, self._last_seconds)
-        while len(self._queue) < self._expected and time.monotonic() < patience:
+    def _gather(self) -> list[_Submission]:
+        """All submissions that wait. Callers of the last group mostly submit again, so a leader
+        waits for as many, but not for long. A caller that is alone soon expects nobody."""
+        deadline = time.monotonic() + min(LONGEST_WAIT, self._last_seconds)
+        while len(self._queue) < self._expected and time.monotonic() < deadline:
             time.sleep(WAIT_STEP)
         return [self._queue.popleft() for _ in range(min(len(self._queue), LARGEST_GROUP))]
 
-    def _commit_group(self, group: list[_Ticket]) -> None:
-        """Decide on everyone who waits, who all join the group."""
+    def _commit_group(self, group: list[_Submission]) -> None:
+        """Decide about all submissions that wait. They join the group."""
         members = self._gather()
         group += members
         started = time.monotonic()
         try:
             for _ in self._retry:
-                draft, verdicts = self._draft(members)
+                draft, outcomes = self._draft(members)
                 try:
                     if not draft.is_empty:
                         self._table.commit(draft)
                 except LostRaceError:
                     continue
-                for ticket, verdict in zip(members, verdicts, strict=True):
-                    ticket.error = verdict if isinstance(verdict, TiltyardError) else None
-                    ticket.change = verdict if isinstance(verdict, Change) else None
+                for submission, outcome in zip(members, outcomes, strict=True):
+                    submission.error = outcome if isinstance(outcome, TiltyardError) else None
+                    submission.change = outcome if isinstance(outcome, Change) else None
                 self._expected = max(len(members), self._expected // 2)
                 self._last_seconds = time.monotonic() - started
                 return
@@ -154,45 +155,45 @@ class Committer:
         except BaseException as error:
             _fail(members, error)
 
-    def _draft(self, group: list[_Ticket]) -> tuple[Draft, list[Change | TiltyardError]]:
+    def _draft(self, group: list[_Submission]) -> tuple[Draft, list[Change | TiltyardError]]:
         draft = Draft(self._table.read_for_writing())
-        verdicts: list[Change | TiltyardError] = []
-        for ticket in group:
+        outcomes: list[Change | TiltyardError] = []
+        for submission in group:
             try:
-                change = ticket.edit.apply(draft)
+                change = submission.edit.apply(draft)
                 draft.apply(change)
-                verdicts.append(change)
+                outcomes.append(change)
             except TiltyardError as error:
-                verdicts.append(error)
-        return draft, verdicts
+                outcomes.append(error)
+        return draft, outcomes
 
 
-def _follow_up(group: Sequence[_Ticket]) -> None:
-    """Do what is to follow for those who were let in."""
-    wanting: dict[Callable[..., Sequence[Any]], list[tuple[_Ticket, Any, Change]]] = {}
-    for ticket in group:
-        if ticket.then is not None and ticket.change is not None:
-            wanted = (ticket, ticket.then.wish, ticket.change)
-            wanting.setdefault(ticket.then.work, []).append(wanted)
-    for work, members in wanting.items():
+def _follow_up(group: Sequence[_Submission]) -> None:
+    """Do what follows, for those whose edits were committed."""
+    following: dict[Callable[..., Sequence[Any]], list[tuple[_Submission, Any, Change]]] = {}
+    for submission in group:
+        then, change = submission.then, submission.change
+        if then is not None and change is not None:
+            following.setdefault(then.run, []).append((submission, then.argument, change))
+    for run, members in following.items():
         try:
-            told = work([(wish, change.answer) for _, wish, change in members])
-            for (ticket, _, change), answer in zip(members, told, strict=True):
-                ticket.change, ticket.then = replace(change, answer=answer), None
+            answers = run([(argument, change.answer) for _, argument, change in members])
+            for (submission, _, change), answer in zip(members, answers, strict=True):
+                submission.change, submission.then = replace(change, answer=answer), None
         except BaseException as error:
-            _fail([ticket for ticket, _, _ in members], error)
+            _fail([submission for submission, _, _ in members], error)
 
 
-def _fail(tickets: Sequence[_Ticket], error: BaseException) -> None:
-    """All of them have to hear of it, not only the leader."""
-    for ticket in tickets:
-        ticket.error = error if isinstance(error, Exception) else _interrupted()
+def _fail(submissions: Sequence[_Submission], error: BaseException) -> None:
+    """Give all members the error, not only the leader."""
+    for submission in submissions:
+        submission.error = error if isinstance(error, Exception) else _interrupted()
     if not isinstance(error, Exception):
         raise error
 
 
 def _interrupted() -> ServiceUnavailableError:
-    """No refusal: whoever takes it for one would do again what may have happened."""
+    """Not a refusal: after one, a caller would do again what may have happened."""
     return ServiceUnavailableError(
         "the commit was interrupted", hint="it may have happened; look before trying again"
     )

@@ -24,7 +24,7 @@ from tiltyard.names import DELIMITER, NamespaceId, TableId
 
 @dataclass(frozen=True)
 class Change:
-    """Ids to remove, rows to add (after that), and what to tell the caller."""
+    """Ids to remove, rows to add after that, and the answer for the caller."""
 
     remove: tuple[str, ...] = ()
     add: tuple[Row, ...] = ()

@@ -1,7 +1,7 @@
 """Rows of the `__manifest` table: their schema and their codec, the same as pylance's own.
 
-A row names a namespace, a table or, where versions are managed, a version of a table. What Lance's
-own clients do not know lives in the `metadata` of a row, under keys that start with "tiltyard.".
+A row is a namespace, a table or, where versions are managed, a version of a table. What Lance's own
+clients do not know is in the `metadata` of a row, under keys that start with "tiltyard.".
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CREATED_AT = OURS + "created_at_ms"
 MOVED = OURS + "moved"
 PROTECTED = OURS + "protected"
 
-# What the row of a table tells whose versions are rows. Its versions are found first, once no
-# writer trusts the directory any more; numbers up to the boundary may be gone.
+# Keys of a table whose versions are rows, or are becoming rows: that is noted before its versions
+# are listed, so that no writer trusts the directory. Numbers up to the boundary may be gone.
 VERSIONS = OURS + "versions"
 ARRIVING = "arriving"
 MANAGED = "rows"
 BOUNDARY = OURS + "boundary"
 
-# What the row of a version tells: the specification's keys, and ours.
+# Keys of a version: the specification's, and ours.
 MANIFEST_PATH = "manifest_path"
 MANIFEST_SIZE = "manifest_size"
 TIMESTAMP = "timestamp_millis"
@@ -45,7 +45,7 @@ HIDDEN_AT = OURS + "hidden_at_ms"
 HIDDEN_BECAUSE = OURS + "hidden_because"
 NAMED = OURS + "named"
 
-# What the row of a dropped table tells besides.
+# Keys of a dropped table.
 STATE = OURS + "state"
 DELETED_AT = OURS + "deleted_at_ms"
 TTL = OURS + "ttl_ms"
@@ -146,7 +146,7 @@ class Row:
 
     @property
     def file(self) -> VersionFile:
-        """What the row tells of the version's manifest file."""
+        """The version's manifest file."""
         size, modified = self.metadata.get(MANIFEST_SIZE), self.metadata.get(TIMESTAMP)
         return VersionFile(
             self.version,
@@ -208,7 +208,9 @@ def to_arrow(rows: Iterable[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
         "metadata": [encode_metadata(row.metadata) for row in listed],
     }
     columns = [
-        pa.array(known.get(each.name) or [row.others.get(each.name) for row in listed], each.type)
-        for each in schema
+        pa.array(
+            known.get(column.name) or [row.others.get(column.name) for row in listed], column.type
+        )
+        for column in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

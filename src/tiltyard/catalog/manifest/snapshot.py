@@ -39,7 +39,7 @@ from tiltyard.names import (
 
 FragmentKey = tuple[str, ...]
 
-# How many rows a snapshot keeps as they are handed out.
+# How many decoded rows a snapshot keeps.
 REMEMBERED = 1_000
 
 

@@ -1,8 +1,8 @@
-"""The `__manifest` table as a register of rows: a fresh snapshot to read, one strict swap to write.
+"""The `__manifest` table: a fresh snapshot to read, one strict compare-and-swap to write.
 
-One listing of one object tells whether there is a newer version. Names of versions sort newest
-first, so this stays right after foreign commits, compactions and clean-ups of old versions, where
-asking for "the next version" does not.
+A listing of one object shows whether there is a newer version. Names of versions sort newest first,
+so this stays right after foreign commits, compactions and clean-ups of old versions, where asking
+for "the next version" does not.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _State:
 
 
 class ManifestTable:
-    """Safe for any number of threads; several processes meet in the commits."""
+    """The table of rows. Safe for any number of threads; commits decide between processes."""
 
     def __init__(
         self,
@@ -167,22 +167,23 @@ class ManifestTable:
         if newest is None:
             state = _State(None, EMPTY, None, checked_ns, proven=True)
         else:
-            found = version_files.parse(newest)
-            version = found.version if found else self._lance.open(DIRECTORY).version
+            file = version_files.parse(newest)
+            version = file.version if file else self._lance.open(DIRECTORY).version
             known = self._state
             if known and not known.newest and known.snapshot.version == version:
-                state = replace(known, newest=newest, checked_ns=checked_ns, proven=bool(found))
+                state = replace(known, newest=newest, checked_ns=checked_ns, proven=bool(file))
             else:
                 dataset = self._lance.open(DIRECTORY, version)
                 _check_flags(dataset, READER_FLAGS, "read")
-                state = _State(dataset, self._load(dataset), newest, checked_ns, bool(found))
+                state = _State(dataset, self._load(dataset), newest, checked_ns, bool(file))
         self._state = state
         return state
 
     def _load(self, dataset: lance.LanceDataset) -> Snapshot:
         """Read the fragments that no earlier snapshot has shown us."""
-        known = {each.key: each for each in self._state.snapshot.fragments} if self._state else {}
-        fragments = {fragment_key(each.metadata): each for each in dataset.get_fragments()}
+        present = self._state.snapshot.fragments if self._state else ()
+        known = {fragment.key: fragment for fragment in present}
+        fragments = {fragment_key(part.metadata): part for part in dataset.get_fragments()}
         unread = {key: fragment for key, fragment in fragments.items() if key not in known}
         if unread:
             scanner = dataset.scanner(fragments=list(unread.values()))
@@ -211,7 +212,7 @@ class ManifestTable:
         return self._refresh().snapshot
 
     def is_stamped(self) -> bool:
-        """Whether the table tells its format; True if there is none. One request.
+        """Whether the table has its format noted; True if there is none. One request.
 
         UnsupportedOperationError if it is one that we must not write to.
         """
@@ -311,7 +312,7 @@ class ManifestTable:
     def build_indexes(self) -> None:
         """Build the indexes that Lance's own clients look for; every commit drops them again.
 
-        They only make others faster, so a failure is told and changes nothing.
+        They only make others faster, so a failure is logged and changes nothing.
         """
         for name, (column, kind) in INDEXES.items():
             try:

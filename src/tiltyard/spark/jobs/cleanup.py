@@ -37,7 +37,7 @@ def cleanup(
     spark: SparkSession | None = None,
     *,
     older_than: Duration | None = None,
-    retain_last: int | None = None,
+    keep_versions: int | None = None,
     policy: CleanupPolicy | None = None,
     namespace: Name | None = None,
     tables: Sequence[Name] | None = None,
@@ -46,14 +46,14 @@ def cleanup(
     max_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> DataFrame:
-    """Delete versions that are older than `older_than` and not among the newest `retain_last`, or
+    """Delete versions that are older than `older_than` and not among the newest `keep_versions`, or
     what a whole `policy` says: one row for each table.
 
     `max_bytes` bounds what is deleted in this run; the next one goes on from there.
     """
     if policy is None:
-        policy = CleanupPolicy(retain_last, older_than)
-    elif older_than is not None or retain_last is not None:
+        policy = CleanupPolicy(keep_versions, older_than)
+    elif older_than is not None or keep_versions is not None:
         raise InvalidInputError("the policy says already what is kept")
     spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
     chosen = dict.fromkeys(choose(opened, namespace, tables), policy)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from tiltyard.errors import ConcurrentModificationError, InternalError, TiltyardError
-from tiltyard.maintenance.compaction import Part, Parts, Written
-from tiltyard.maintenance.optimize import Optimized, OptimizeOptions
-from tiltyard.maintenance.splitting import Splitter
+from tiltyard.maintenance.compaction import CompactionPart, PlannedCompaction, RewrittenPart
+from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, SplitCompaction
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
@@ -36,7 +35,7 @@ def compact(
     `so_far` is the row of what was done before. An error is in the row. Writers that come first
     keep their changes, and the work is planned anew, some times.
     """
-    steps = Splitter(catalog.services.maintenance, options)
+    steps = SplitCompaction(catalog.services.maintenance, options)
     row = replace(so_far, skipped=None)
     for _ in range(TRIES):
         try:
@@ -60,21 +59,21 @@ def compact(
 class _Execute:
     options: OptimizeOptions
 
-    def __call__(self, catalog: DirectoryNamespace, part: Part) -> Written:
-        return Splitter(catalog.services.maintenance, self.options).execute(part)
+    def __call__(self, catalog: DirectoryNamespace, part: CompactionPart) -> RewrittenPart:
+        return SplitCompaction(catalog.services.maintenance, self.options).execute(part)
 
 
 def _written(
     spark: SparkSession,
     catalog: DirectoryNamespace,
-    steps: Splitter,
-    planned: Parts,
+    steps: SplitCompaction,
+    planned: PlannedCompaction,
     options: OptimizeOptions,
     max_tasks: int | None,
     progress: Progress | None,
-) -> list[Written]:
+) -> list[RewrittenPart]:
     """What executors wrote for all parts. If one of them failed, the files of the others go."""
-    found: list[Written | str] = fanout.run(
+    found: list[RewrittenPart | str] = fanout.run(
         spark,
         catalog,
         _Execute(options),
@@ -87,10 +86,10 @@ def _written(
         fewest_items=1,
         progress=progress,
     )
-    written = [each for each in found if isinstance(each, Written)]
+    written = [each for each in found if isinstance(each, RewrittenPart)]
     errors = [each for each in found if isinstance(each, str)]
     if errors:
-        steps.discard(planned, written, surely=True)
+        steps.discard(planned, written, certain=True)
         raise InternalError(errors[0])
     return written
 

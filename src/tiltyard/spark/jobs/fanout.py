@@ -17,19 +17,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tiltyard.errors import InvalidInputError, translate
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
+from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
 from tiltyard.spark.jobs.packing import pack
 from tiltyard.spark.jobs.watching import Progress, watched
 from tiltyard.spark.session import session
 from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
-from tiltyard.spark.worker import settle
+from tiltyard.spark.tuning import freeze_gc
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,7 @@ def _answers(
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     try:
         answers = numbers.mapInArrow(work.of(tasks), _SCHEMA).collect()
-    except (PySparkException, Py4JError) as error:
+    except SPARK_FAILURES as error:
         items = [each for task in tasks for each in task]
         log.warning("a job over %d items was given up: %s", len(items), error)
         if len(items) == 1:
@@ -147,7 +146,7 @@ class _Work:
         """A function of the numbers of tasks that an executor is given."""
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            settle()
+            freeze_gc()
             catalog = opened(self.properties)
             numbers = (each for batch in batches for each in batch.column(0).to_pylist())
             for task in (tasks[number] for number in numbers):

@@ -12,10 +12,10 @@ from tiltyard import names
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark import columns
-from tiltyard.spark.batches import fit_for
 from tiltyard.spark.jobs import loading
 from tiltyard.spark.jobs.ingest_plan import Action, Ingested, ledger_of
 from tiltyard.spark.target import Target
+from tiltyard.spark.tuning import bounded_batches
 from tiltyard.spark.write import as_stored, write_files
 from tiltyard.tables.fragments import DEFAULT_LIMITS, rows_of
 from tiltyard.tables.ledger import Loaded
@@ -68,7 +68,7 @@ def _load(catalog: DirectoryNamespace, name: str, frame: Frame, *, dry_run: bool
     fragments: list[str] = []
     done = False
     try:
-        with fit_for(frame.rows):
+        with bounded_batches(frame.rows):
             answers = frame.rows.mapInArrow(write, "fragment string").collect()
         fragments = [row.fragment for row in answers]
         created = catalog.writes.finish_load(pending, fragments, chosen.schema, [identity])

@@ -20,7 +20,7 @@ from tiltyard.errors import (
     InvalidInputError,
     TiltyardError,
 )
-from tiltyard.maintenance.indexing import IndexBuilder, Indexed, Segment
+from tiltyard.maintenance.indexing import IndexBuilder, Indexed, IndexSegment
 from tiltyard.maintenance.optimize import TOO_BIG
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -183,7 +183,7 @@ def _run_one(
         return replace(_row(asked), error=str(error))
 
 
-def _build(catalog: DirectoryNamespace, segment: Segment) -> Any:
+def _build(catalog: DirectoryNamespace, segment: IndexSegment) -> Any:
     return IndexBuilder(catalog.services.maintenance).build(segment)
 
 

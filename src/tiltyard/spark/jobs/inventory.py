@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.maintenance.inventory import State, TableInventory, VersionInventory
+from tiltyard.maintenance.inventory import InventoryState, TableInventory, VersionInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
@@ -59,7 +59,7 @@ def run(
         catalog,
         _count,
         items,
-        lambda item, error: TableInventory(_name(item), State.UNKNOWN, error=error),
+        lambda item, error: TableInventory(_name(item), InventoryState.UNKNOWN, error=error),
         doing="count a table",
         max_tasks=max_tasks,
         progress=progress,

@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import PurgeOutcome
-from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
+from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.cleanup import run as clean_up
 from tiltyard.spark.jobs.fanout import Place
@@ -125,7 +124,7 @@ def _timed(name: str, step: Callable[[], Step]) -> Step:
     begun = time.monotonic()
     try:
         found = step()
-    except (TiltyardError, PySparkException, Py4JError) as error:
+    except (TiltyardError, *SPARK_FAILURES) as error:
         log.warning("%s: %s", name, error)
         found = Step(name, failed=1, done="failed", errors=(str(error).partition("\n")[0],))
     return replace(found, seconds=time.monotonic() - begun)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.maintenance.optimize import TOO_BIG, Optimized, OptimizeOptions
-from tiltyard.maintenance.recovery import Resolution
+from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout

@@ -12,9 +12,9 @@ import pyarrow as pa
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
-from tiltyard.maintenance.candidates import Candidate, candidate, state_of
-from tiltyard.maintenance.needed import Needed
+from tiltyard.maintenance.orphan_candidates import Candidate, candidate, state_of
 from tiltyard.maintenance.orphans import Orphans
+from tiltyard.maintenance.referenced_files import ReferencedFiles
 from tiltyard.settings import Settings
 from tiltyard.store import Entry
 
@@ -39,7 +39,7 @@ def listing(
     """The files of tables that could be orphans, each table a stream."""
     noted = units.noted(floor_ms)
     for table in tables:
-        found = units.listed(table, noted, floor_ms)
+        found = units.list_candidates(table, noted, floor_ms)
         while some := list(islice(found, ROWS_PER_BATCH)):
             yield batch(some)
 
@@ -68,7 +68,7 @@ def strays(
     for table in tables:
         with _told(table, properties) as errors:
             seen, pieces = _read(units, table, floor_ms)
-            needed = Needed()
+            needed = ReferencedFiles()
             for piece in pieces:
                 needed.add(piece)
                 if len(needed.files) + len(needed.uuids) > most_names:
@@ -77,20 +77,24 @@ def strays(
                     break
             else:
                 yield _refer(table, SEEN, seen)
-                found = units.unneeded(table, needed, noted, floor_ms)
+                found = units.unreferenced(table, needed, noted, floor_ms)
                 while some := list(islice(found, ROWS_PER_BATCH)):
                     yield _refer(table, STRAY, [each.entry.key for each in some], some)
         yield from errors
 
 
-def _read(units: Orphans, table: Table, floor_ms: int) -> tuple[list[str], Iterator[Needed]]:
+def _read(
+    units: Orphans, table: Table, floor_ms: int
+) -> tuple[list[str], Iterator[ReferencedFiles]]:
     """Which manifests a table has, and what they refer to."""
     manifests, indexes = units.manifests(table)
     seen = [state_of(each) for each in manifests]
     return seen, units.references(table, manifests, indexes, floor_ms)
 
 
-def _names(table: Table, seen: Sequence[str], pieces: Iterable[Needed]) -> Iterator[pa.RecordBatch]:
+def _names(
+    table: Table, seen: Sequence[str], pieces: Iterable[ReferencedFiles]
+) -> Iterator[pa.RecordBatch]:
     yield _refer(table, SEEN, seen)
     sent: set[str] = set()
     for needed in pieces:
@@ -182,8 +186,8 @@ def still(
     found = [candidate(location, as_entry(row)) for row in rows]
     candidates = [each for each in found if each is not None]
     if fresh:
-        candidates = units.fresh(candidates)
-    return units.still(table, candidates, seen, floor_ms)
+        candidates = units.refresh(candidates)
+    return units.still_unreferenced(table, candidates, seen, floor_ms)
 
 
 def as_entry(row: Mapping[str, object]) -> Entry:

@@ -25,8 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from tiltyard import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import InvalidInputError, translate
-from tiltyard.maintenance.candidates import candidate
-from tiltyard.maintenance.orphan import Orphan
+from tiltyard.maintenance.orphan_candidates import Orphan, candidate
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.health import Duration, orphan_floor_ms
 from tiltyard.settings import Settings
@@ -167,7 +166,7 @@ class _Search:
     def _beside(self) -> Iterator[OrphanFile]:
         """What belongs to no table, by the rules and the hand of the search in one process."""
         units = self._catalog.services.orphans
-        found = list(units.beside.find(self._floor_ms))
+        found = list(units.outside_tables.find(self._floor_ms))
         gone = set() if self._dry_run else set(units.remove(found, self._floor_ms))
         for each in found:
             done = Action.REMOVED if each in gone else Action.KEPT

@@ -39,7 +39,7 @@ _OPTIMIZE: _Keys = {
 }
 _CLEANUP: _Keys = {
     "enabled": (bool,),
-    "retain_last": (int,),
+    "keep_versions": (int,),
     "older_than": _DURATION,
     "min_age": _DURATION,
     "allow_young": (bool,),
@@ -247,10 +247,10 @@ def _optimize_options(rules: Mapping[str, Any]) -> OptimizeOptions | None:
 
 def _cleanup_policy(rules: Mapping[str, Any]) -> CleanupPolicy | None:
     """None where nothing says what to keep."""
-    if not rules.get("enabled", True) or not {"retain_last", "older_than"} & rules.keys():
+    if not rules.get("enabled", True) or not {"keep_versions", "older_than"} & rules.keys():
         return None
     return CleanupPolicy(
-        rules.get("retain_last"),
+        rules.get("keep_versions"),
         rules.get("older_than"),
         rules.get("min_age"),
         rules.get("allow_below_recovery_floor", False),

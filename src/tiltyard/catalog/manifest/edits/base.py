@@ -83,7 +83,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if value is None or kind is Any:
         return value
     if isinstance(kind, UnionType):  # of one type and None
-        return _decode(next(each for each in arguments if each is not type(None)), value)
+        return _decode(next(choice for choice in arguments if choice is not type(None)), value)
     if get_origin(kind) is tuple:
         return tuple(_decode(arguments[0], entry) for entry in value)
     if get_origin(kind) is Mapping:

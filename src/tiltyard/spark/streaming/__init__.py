@@ -1,1 +1,0 @@
-"""Structured Streaming: a table's new versions as a source, and a sink that commits once."""
