@@ -15,7 +15,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from tiltyard.lifecycle.registration import Registration
+from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.namespace.base import CatalogBase, choice, operation, properties_of
 from tiltyard.namespace.services import Services
 from tiltyard.namespace.trash import drop_terms
@@ -227,7 +227,7 @@ class TableOperations(CatalogBase):
             )
             for request in requests
         ]
-        registered = self.services.registrar.register_all(wanted)
+        registered = self.services.lifecycle.register_all(wanted)
         if self.services.versions.management.is_on:
             self.services.versions.management.manage(registered)
         return [
@@ -241,7 +241,7 @@ class TableOperations(CatalogBase):
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
-        table = self.services.registrar.deregister(identifier)
+        table = self.services.lifecycle.deregister(identifier)
         return api.DeregisterTableResponse(
             id=list(identifier),
             location=self.services.access.uri(table),
@@ -256,7 +256,7 @@ class TableOperations(CatalogBase):
             identifier[:-1] if request.new_namespace_id is None else request.new_namespace_id
         )
         target = names.parse_table_id([*namespace, request.new_table_name])
-        self.services.registrar.rename(identifier, target)
+        self.services.lifecycle.rename(identifier, target)
         return api.RenameTableResponse()
 
     def _without_declared(self, tables: Sequence[names.TableId], shown: Sequence[str]) -> list[str]:
