@@ -18,7 +18,7 @@ from tiltyard import names
 from tiltyard.errors import InternalError, TiltyardError, translate
 from tiltyard.job_options import PurgeJob
 from tiltyard.lifecycle.arbiter import PurgeClaim
-from tiltyard.lifecycle.purge import Purge, Receipt
+from tiltyard.lifecycle.purge import Purge, PurgeOutcome, Receipt
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
