@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -25,30 +26,22 @@ from tests.simulation.actors import (
     Script,
     Verb,
 )
-from tests.simulation.datasets import APPEND, ROOT, UPDATE, TwinLance, encode, new_uuid
+from tests.simulation.datasets import APPEND, ROOT, UPDATE, encode, new_uuid
 from tests.simulation.process import Ask, Build
 from tests.simulation.views import OTHER, TABLE
 from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import CreateMode, Table
-from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.committer import Committer
-from tiltyard.catalog.manifest.table import NoManifestTable
+from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
-from tiltyard.settings import Settings
 from tiltyard.store import Ambiguous
 from tiltyard.tables.refs import Point, on_branch
 from tiltyard.versions import responses
-from tiltyard.versions.branches import Branches
 from tiltyard.versions.commit_client import CommitClient
 from tiltyard.versions.retention import referenced_versions
-from tiltyard.versions.table_versions import TableVersions
 
 BRANCH = "side"
 # What the name of a commit to two tables has in it.
 BOTH = "-b07b-"
-SETTINGS = Settings(ROOT, actor="actor")
 
 
 class CommitKit(Kit):
@@ -57,22 +50,11 @@ class CommitKit(Kit):
 
     def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool) -> None:
         super().__init__(letter, ask, code, skew_ms)
-        none: Any = NoManifestTable()
-        empty = ManifestCatalog(self.store, none, Committer(none, NO_WAIT), self.clock)
-        lance: Any = TwinLance(self.store, self.clock)
-        self.context = CatalogContext(
-            SETTINGS,
-            self.store,
-            self.clock,
-            lance,
-            self.directory,
-            empty if marked else self.manifest,
-            self.directory if marked else self.manifest,
-            NO_WAIT,
-        )
-        self.versions = TableVersions(self.context, code.file_versions, code.row_versions)
-        branches = Branches(self.context)
-        self.references = code.references(self.context, self.versions, branches, self)
+        services = self.in_directory_mode if marked else self.in_manifest_mode
+        services = code(replace(services.context, retry=NO_WAIT))
+        self.context = services.context
+        self.versions = services.versions
+        self.references = code.references_type(self.context, self.versions, services.branches, self)
 
     def find(self, name: str = TABLE) -> Table:
         return self.context.catalog.find((name,))
@@ -223,9 +205,7 @@ MANAGED_COMMIT_VERBS: dict[str, Verb] = {
     "repair": _translated(_repair),
     "batch": _translated(_batch),
     "read": _translated(lambda kit: kit.versions.latest((TABLE,))),
-    "create_other": lambda kit: (
-        kit.creation.create((OTHER,), kit.letter, CreateMode.CREATE, {}).version
-    ),
+    "create_other": ROW_VERBS["create_other"],
 }
 
 

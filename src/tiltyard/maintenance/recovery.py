@@ -91,7 +91,7 @@ class Recovery:
             log.error("%s", sidecar.reason)
             return Recovered(sidecar.key, "unknown", Resolution.REFUSED, detail=sidecar.reason)
         if self._context.clock.now_ms() - sidecar.started_at_ms < min_age_ms:
-            return _recovered(sidecar, Resolution.DEFERRED, "its owner may be at work")
+            return _recovered(sidecar, Resolution.DEFERRED, "its owner may still be at work")
         try:
             return self.resolve(sidecar)
         except (TiltyardError, Outcome, *FAILURES) as error:

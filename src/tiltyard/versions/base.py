@@ -23,6 +23,9 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 
+# Versions in a row, both ends included; None is the first, or the latest, that exists.
+VersionSpan = tuple[int | None, int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
@@ -67,7 +70,7 @@ class VersionStore(Protocol):
     def delete(
         self,
         table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
@@ -153,7 +156,7 @@ def branch_location(location: str, branch: str | None) -> str:
 
 def select(
     table: TableId,
-    ranges: Sequence[tuple[int, int]],
+    ranges: Sequence[VersionSpan],
     existing: Mapping[int, VersionFile],
     shows: Callable[[int], bool],
     ignore_missing: bool,
@@ -162,9 +165,9 @@ def select(
     if not existing:
         raise no_such_table(table)
     selected: dict[int, VersionFile] = {}
-    for first, last in ranges:
-        if first < 0 or last < first:
-            raise InvalidInputError(f"{first} to {last} is not a range of versions")
+    for start, end in ranges:
+        first = min(existing) if start is None else start
+        last = max(existing) if end is None else end
         inside = {
             version: file
             for version, file in existing.items()

@@ -29,6 +29,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     branch_location,
     no_version_yet,
     number_taken,
@@ -79,7 +80,7 @@ class FileVersions:
             before = self._guard_a(guard.table, new.branch, base)
             if before.number:
                 guard_a_fragments(self._store, new, location, body)
-            if guard.has_marker:
+            if guard.table.has_marker:
                 self._require_above_floor(new, location, base, guard.floor)
                 self._require_same_directory(new, location, base)
         except ConcurrentModificationError:
@@ -260,7 +261,7 @@ class FileVersions:
     def delete(
         self,
         table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,

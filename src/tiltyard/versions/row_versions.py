@@ -49,6 +49,7 @@ from tiltyard.store import NotThere, Outcome
 from tiltyard.versions.base import (
     NewVersion,
     Refusals,
+    VersionSpan,
     no_version_yet,
     require_unreferenced,
     select,
@@ -189,7 +190,7 @@ class RowVersions:
     def delete(
         self,
         table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,

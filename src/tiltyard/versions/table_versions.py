@@ -22,6 +22,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     VersionStore,
     branch_location,
 )
@@ -151,7 +152,7 @@ class TableVersions:
     def delete(
         self,
         table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
