@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError, TiltyardError
 from tiltyard.maintenance.context import MaintenanceContext

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.rows import DIRECTORY
 from tiltyard.catalog.manifest.snapshot import Snapshot

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol, TypeVar
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.errors import InvalidInputError, TiltyardError, translate
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Outcome
 
 log = logging.getLogger(__name__)

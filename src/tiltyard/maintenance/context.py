@@ -16,8 +16,8 @@ import lance
 
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.maintenance.recovery import Recovery
-from tiltyard.names import TableId
 from tiltyard.store import Retry
 from tiltyard.versions.branches import Branches
 from tiltyard.versions.commit_client import CommitClient

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.manifest.rows import STAGED
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError

@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, in_a_thread
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.maintenance.recovery_log import Resolution, read_outcome, write_record
@@ -27,7 +28,6 @@ from tiltyard.maintenance.recovery_steps import (
     decide,
 )
 from tiltyard.maintenance.sidecars import Sidecar, Sidecars, SidecarState, UnreadableSidecar
-from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Retry
 from tiltyard.versions.commit_client import CommitClient
 from tiltyard.versions.table_versions import TableVersions

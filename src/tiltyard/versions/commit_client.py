@@ -15,12 +15,12 @@ import lance
 import lance_namespace as api
 from pydantic import BaseModel
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
-from tiltyard.names import TableId
 from tiltyard.versions import responses
 from tiltyard.versions.base import NewVersion
 from tiltyard.versions.table_versions import TableVersions

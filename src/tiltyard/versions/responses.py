@@ -14,7 +14,7 @@ from lance_namespace_urllib3_client.models.create_table_version_entry import (
 from lance_namespace_urllib3_client.models.table_version import TableVersion
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import InvalidInputError
 from tiltyard.paging import numbered_page
