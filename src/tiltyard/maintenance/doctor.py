@@ -23,11 +23,10 @@ from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import moment
 from tiltyard.errors import TableNotFoundError, TiltyardError, redact
 from tiltyard.lifecycle.trash import TrashReader
-from tiltyard.maintenance.catalog_orphans import CatalogOrphans
-from tiltyard.maintenance.concurrent import Progress
-from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.context import MaintenanceContext, Progress
 from tiltyard.maintenance.inventory import TableInventory, count_fragments
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind
+from tiltyard.maintenance.orphans import CatalogOrphans
 from tiltyard.maintenance.policy import auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS
 from tiltyard.maintenance.sidecars import UnreadableSidecar

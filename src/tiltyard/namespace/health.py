@@ -8,7 +8,7 @@ from tiltyard.catalog import names
 from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.catalog.names import TableId
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from tiltyard.maintenance.concurrent import Progress
+from tiltyard.maintenance.context import Progress
 from tiltyard.maintenance.doctor import Finding
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
 from tiltyard.maintenance.policy import Duration, auto_cleanup_settings
