@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
@@ -20,7 +21,6 @@ from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, in_a_thread
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError, TiltyardError
-from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.recovery_log import Resolution, read_outcome, write_record
 from tiltyard.maintenance.recovery_steps import (
     ChangeState,
@@ -42,6 +42,9 @@ from tiltyard.versions.base import NewVersion
 from tiltyard.versions.commit_client import CommitClient
 from tiltyard.versions.lance_format import read_staged, transaction_of
 from tiltyard.versions.table_versions import TableVersions
+
+if TYPE_CHECKING:
+    from tiltyard.maintenance.context import MaintenanceContext
 
 log = logging.getLogger(__name__)
 
