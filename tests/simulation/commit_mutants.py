@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from tests.simulation.actors import Code
+from tests.simulation.actors import mutated
 from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
@@ -277,10 +277,10 @@ def _mutant(
     split = tuple(tuple(each.split("+")) for each in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, FileVersions):
-        return Mutant(name, Code(file_versions=kind), scenario)
+        return Mutant(name, mutated(file_versions_type=kind), scenario)
     if issubclass(kind, RowVersions):
-        return Mutant(name, Code(row_versions=kind), scenario)
-    return Mutant(name, Code(references=kind), scenario)
+        return Mutant(name, mutated(row_versions_type=kind), scenario)
+    return Mutant(name, mutated(references_type=kind), scenario)
 
 
 def _managed(

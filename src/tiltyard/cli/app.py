@@ -20,7 +20,6 @@ from tiltyard.cli import (
     failures,
     health,
     jobs,
-    jobs_maintain,
     maintenance,
     migrate,
     ns,
@@ -75,7 +74,6 @@ verb(app, "sql")(sql.sql)
 verb(app, "completion")(configuration.completion)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
-jobs_maintain.add_to(jobs.app)
 table_lifecycle.add_to(table.app)
 versions.add_to(table.app)
 

@@ -1,27 +1,17 @@
-"""Orphans outside of tables, and the way of a directory without a name into the trash.
-
-Outside of tables are notes and pins of operations that are long over, directories that no row and
-no name refers to, and boundaries of tables that are gone.
-"""
+"""Orphans outside of tables: notes and pins of operations that are long over, directories that no
+row and no name refers to, and boundaries of tables that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.edits import AdoptTable
-from tiltyard.catalog.manifest.rows import DIRECTORY, Row
+from tiltyard.catalog.manifest.rows import DIRECTORY
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.clock import moment
-from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.trash import DropTerms
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan, OrphanKind, is_old
-from tiltyard.names import TableId
 from tiltyard.store import Entry, LocalStore
 from tiltyard.store.read_back import PROBES
 from tiltyard.versions.retention import is_pin
@@ -126,46 +116,3 @@ def _referenced_directories(snapshot: Snapshot) -> set[str]:
 def _is_version(entry: Entry) -> bool:
     is_inside = f"/{names.VERSIONS_DIRECTORY}/" in entry.key
     return is_inside and version_files.parse(entry) is not None
-
-
-# -- adoption
-
-
-class Adoption:
-    """Puts directories with a table that has no name into the trash of one catalog."""
-
-    def __init__(self, context: CatalogContext, markers: Markers) -> None:
-        self._context = context
-        self._markers = markers
-
-    def adopt(self, directory: str, terms: DropTerms) -> TableId:
-        """One commit, or one swap of a marker. Returns the name under which the trash has it.
-
-        InvalidTableStateError if a row has the directory.
-        """
-        store, manifest = self._context.store, self._context.manifest
-        store.require_conditions()
-        newest = version_files.latest(store, directory)
-        if newest is None:
-            raise InvalidInputError(f"{directory!r} holds no table")
-        name = names.table_name(directory)
-        if name is not None:
-            owner = Draft(manifest.read()).owner(directory)
-            if owner is not None:
-                shown = names.display(names.split_object_id(owner))
-                raise InvalidTableStateError(f"'{directory}' belongs to {shown}")
-            self._markers.drop(name, terms)
-            return (name,)
-        if not manifest.is_enabled:
-            raise UnsupportedOperationError(
-                "without a manifest only <name>.lance can be in the trash",
-                hint="open the catalog with manifest_enabled=true",
-            )
-        owners = names.natural_owners(directory)
-        table = names.split_object_id(owners[-1] if owners else directory)
-        clock = self._context.clock
-        terms = replace(terms, reason=terms.reason or "it had no name")
-        row: Row = manifest.submit(
-            AdoptTable(table, directory, clock.generation(), terms, newest.version, clock.now_ms())
-        ).answer
-        return row.id[2:]

@@ -23,7 +23,7 @@ from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import moment
 from tiltyard.errors import TableNotFoundError, TiltyardError, redact
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.maintenance.catalog_orphans import CatalogOrphans
 from tiltyard.maintenance.concurrent import Progress
 from tiltyard.maintenance.context import MaintenanceContext
@@ -232,7 +232,7 @@ class Doctor:
 
     def _check_trash(self) -> Iterator[Finding]:
         now = moment(self._context.clock.now_ms())
-        for dropped in self._trash.everything():
+        for dropped in self._trash.list_tables():
             shown = names.dotted(dropped.id)
             if not dropped.restorable:
                 yield warning("unfinished purge", shown, "a purge was begun", PURGE)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tiltyard import names
 from tiltyard.catalog.migration import Migrated
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance import concurrent
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
 from tiltyard.maintenance.concurrent import Progress, RowProgress
@@ -142,7 +142,7 @@ class Maintenance(OperationGroup):
         return list(self.services.inventory.versions(self.services.access.find(id)))
 
     @operation("count a dropped table")
-    def inventory_dropped(self, dropped: Trashed) -> TableInventory:
+    def inventory_dropped(self, dropped: DroppedTable) -> TableInventory:
         """A table of `list_trash`: all of its bytes are trash."""
         return self.services.inventory.of_trashed(dropped)
 

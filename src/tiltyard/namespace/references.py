@@ -72,11 +72,11 @@ class ReferenceOperations(CatalogBase):
         *,
         ignore_missing: bool = True,
     ) -> api.BatchDeleteTableVersionsResponse:
-        """Delete ranges of versions, both ends included. The latest, tagged ones and the bases of
+        """Delete ranges of versions, each without its end. The latest, tagged ones and the bases of
         branches are refused."""
         deleted = self.services.versions.delete(
             names.parse_table_id(request.id),
-            [(span.start_version, span.end_version) for span in request.ranges],
+            [responses.version_span(wanted) for wanted in request.ranges],
             branch=request.branch,
             ignore_missing=ignore_missing,
         )
@@ -94,6 +94,7 @@ class ReferenceOperations(CatalogBase):
 
     @operation("list the tags of table")
     def list_table_tags(self, request: api.ListTableTagsRequest) -> api.ListTableTagsResponse:
+        """The tags of a table, in the order of their names."""
         tags = refs.tags(self.services.access.read(self.services.access.find(request.id)))
         chosen, token = page(list(tags), request.page_token, request.limit)
         return api.ListTableTagsResponse(
@@ -104,6 +105,7 @@ class ReferenceOperations(CatalogBase):
     def get_table_tag_version(
         self, request: api.GetTableTagVersionRequest
     ) -> api.GetTableTagVersionResponse:
+        """The version that a tag names. TableTagNotFoundError."""
         table = self.services.access.find(request.id)
         point = refs.tagged(self.services.access.read(table), table, request.tag)
         return api.GetTableTagVersionResponse(version=point.version, branch=point.branch)
@@ -136,6 +138,7 @@ class ReferenceOperations(CatalogBase):
     def list_table_branches(
         self, request: api.ListTableBranchesRequest
     ) -> api.ListTableBranchesResponse:
+        """The branches of a table, in the order of their names."""
         branches = refs.branches(self.services.access.read(self.services.access.find(request.id)))
         chosen, token = page(list(branches), request.page_token, request.limit)
         return api.ListTableBranchesResponse(

@@ -43,7 +43,7 @@ class Pending:
 
 
 class LanceFiles:
-    """`lifecycle.files.Files`, for real.
+    """`lifecycle.recreation.Files`, for real.
 
     `door_of` tells through which namespace the commits at a location go, if not straight there.
     """

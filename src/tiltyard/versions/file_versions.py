@@ -29,6 +29,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     branch_location,
     no_version_yet,
     number_taken,
@@ -79,7 +80,7 @@ class FileVersions:
             before = self._guard_a(guard.table, new.branch, base)
             if before.number:
                 guard_a_fragments(self._store, new, location, body)
-            if guard.has_marker:
+            if guard.table.has_marker:
                 self._require_above_floor(new, location, base, guard.floor)
                 self._require_same_directory(new, location, base)
         except ConcurrentModificationError:
@@ -201,8 +202,8 @@ class FileVersions:
 
     # -- reading
 
-    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
-        return self._visible(self._find(table, branch), branch)[0]
+    def visible(self, table_id: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+        return self._visible(self._find(table_id, branch), branch)[0]
 
     def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
         """The versions of a table that was found, oldest first, and its boundary."""
@@ -214,23 +215,23 @@ class FileVersions:
         hidden = self._hidden(table, branch, retention, files)
         return [file for file in files if file.version not in hidden], retention.boundary
 
-    def every(self, table: TableId) -> Sequence[VersionFile]:
-        return self.visible(table)
+    def every(self, table_id: TableId) -> Sequence[VersionFile]:
+        return self.visible(table_id)
 
-    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
+    def latest(self, table_id: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version. One request beyond finding the table."""
-        location = self._find(table, branch).location
+        location = self._find(table_id, branch).location
         return version_files.latest(self._store, branch_location(location, branch))
 
     def describe(
-        self, table: TableId, version: int | None = None, branch: str | None = None
+        self, table_id: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
-        found = self._find(table, branch)
-        location = branch_location(found.location, branch)
+        table = self._find(table_id, branch)
+        location = branch_location(table.location, branch)
         if version is None:
             newest = version_files.latest(self._store, location)
             if newest is None:
-                raise no_version_yet(table)
+                raise no_version_yet(table_id)
             return newest
         for naming in Naming:
             try:
@@ -239,15 +240,15 @@ class FileVersions:
                 continue
             file = version_files.parse(entry)
             assert file is not None
-            retention = self._boundary(found, branch).kept()
+            retention = self._boundary(table, branch).kept()
             if retention.shows(version):
                 return file
-            if not self._hidden(found, branch, retention, [file, *self._newest(location)]):
+            if not self._hidden(table, branch, retention, [file, *self._newest(location)]):
                 return file
         newest = version_files.latest(self._store, location)
         if newest is not None and self._refusals.answers(location, version):
             return replace(newest, version=version)
-        raise no_such_version(table, version)
+        raise no_such_version(table_id, version)
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         """Whether a version is not behind the boundary, or stays there. One request, or two."""
@@ -257,24 +258,26 @@ class FileVersions:
 
     def delete(
         self,
-        table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        table_id: TableId,
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
     ) -> Sequence[int]:
         self._store.require_conditions()
-        found = self._catalog.find(table)
-        require_files(found, branch)
-        boundary = self._boundary(found, branch)
+        table = self._catalog.find(table_id)
+        require_files(table, branch)
+        boundary = self._boundary(table, branch)
         retention = boundary.kept()
-        files = self._by_number(found, branch)
-        if _begins_again(found, retention, files) and self._renewed(found, branch):
+        files = self._by_number(table, branch)
+        if _begins_again(table, retention, files) and self._renewed(table, branch):
             retention = boundary.kept()
-        selected = select(table, ranges, files, retention.shows, ignore_missing)
+        selected = select(table_id, ranges, files, retention.shows, ignore_missing)
         if not selected:
             return []
-        require_unreferenced(table, selected, max(files), lambda: self._references(found, branch))
+        require_unreferenced(
+            table_id, selected, max(files), lambda: self._references(table, branch)
+        )
         highest = max(selected)
         staying = {
             version
@@ -283,19 +286,19 @@ class FileVersions:
         }
         boundary.advance(highest, staying, selected, retention.incarnation)
         # If its versions become rows after this look, they are made with the boundary in view.
-        require_files(self._catalog.find(table), branch)
-        going = sorted(selected.keys() - self._references(found, branch).keys())
+        require_files(self._catalog.find(table_id), branch)
+        going = sorted(selected.keys() - self._references(table, branch).keys())
         self._store.delete_many(files[version].key for version in going)
         return going
 
-    def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
-        found = self._catalog.find(table)
-        retention = self._boundary(found, branch).kept()
-        files = self._by_number(found, branch)
-        if _begins_again(found, retention, files):
-            self._renewed(found, branch)
+    def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
+        table = self._catalog.find(table_id)
+        retention = self._boundary(table, branch).kept()
+        files = self._by_number(table, branch)
+        if _begins_again(table, retention, files):
+            self._renewed(table, branch)
             return []
-        stale = sorted(self._hidden(found, branch, retention, list(files.values())))
+        stale = sorted(self._hidden(table, branch, retention, list(files.values())))
         self._store.delete_many(files[version].key for version in stale)
         return stale
 
@@ -309,23 +312,23 @@ class FileVersions:
             return []
         return sorted(self._hidden(table, None, retention, list(files.values())))
 
-    def hide(self, table: TableId, version: int, reason: str | None) -> None:
-        require_files(self._catalog.find(table), None)
+    def hide(self, table_id: TableId, version: int, reason: str | None) -> None:
+        require_files(self._catalog.find(table_id), None)
         raise InvalidTableStateError(
-            f"the versions of table {names.display(table)} are files, and can't be hidden",
+            f"the versions of table {names.display(table_id)} are files, and can't be hidden",
             hint="versions.manage makes rows of them",
         )
 
-    def show(self, table: TableId, version: int) -> None:
-        self.hide(table, version, None)
+    def show(self, table_id: TableId, version: int) -> None:
+        self.hide(table_id, version, None)
 
     # -- the boundary, and what is behind it
 
-    def _find(self, table: TableId, branch: str | None) -> Table:
-        found = self._catalog.find(table)
-        if not found.becoming_managed:
-            require_files(found, branch)
-        return found
+    def _find(self, table_id: TableId, branch: str | None) -> Table:
+        table = self._catalog.find(table_id)
+        if not table.becoming_managed:
+            require_files(table, branch)
+        return table
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
         directory = f"{names.BOUNDARIES}/{branch_location(table.location, branch)}"
@@ -424,9 +427,9 @@ def _based_on_another(new: NewVersion, base: int) -> ConcurrentModificationError
     )
 
 
-def _replaced(table: TableId) -> ConcurrentModificationError:
+def _replaced(table_id: TableId) -> ConcurrentModificationError:
     return ConcurrentModificationError(
-        f"table {names.display(table)} was dropped, or its state changed, while a version was "
+        f"table {names.display(table_id)} was dropped, or its state changed, while a version was "
         f"committed",
         hint="look at the table before trying again",
     )

@@ -12,12 +12,13 @@ from lance_namespace_urllib3_client.models.create_table_version_entry import (
     CreateTableVersionEntry,
 )
 from lance_namespace_urllib3_client.models.table_version import TableVersion
+from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 from tiltyard import names
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import InvalidInputError
 from tiltyard.paging import numbered_page
-from tiltyard.versions.base import NewVersion
+from tiltyard.versions.base import NewVersion, VersionSpan
 from tiltyard.versions.table_versions import TableVersions
 
 
@@ -71,6 +72,18 @@ def new_version(
         _naming(request.naming_scheme),
         request.branch,
     )
+
+
+def version_span(wanted: VersionRange) -> VersionSpan:
+    """A range of the specification: its start belongs to it, its end does not. A start of 0 is the
+    first version, an end of -1 is after the latest."""
+    start, end = wanted.start_version, wanted.end_version
+    if start < 0 or (end != -1 and end < start):
+        raise InvalidInputError(
+            f"{start} to {end} is not a range of versions",
+            hint="the end is not part of it; 0 starts at the first, -1 ends with the latest",
+        )
+    return start or None, None if end == -1 else end - 1
 
 
 def _naming(text: str | None) -> Naming:
