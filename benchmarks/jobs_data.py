@@ -83,7 +83,7 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
                 "at": pa.array(np.arange(size), pa.timestamp("us")),
                 "amount": dice.random(size),
                 "group": dice.integers(0, 100, size).astype(np.int32),
-                "text": [f"text {each}" for each in dice.integers(0, 10**6, size)],
+                "text": [f"text {integer}" for integer in dice.integers(0, 10**6, size)],
             }
         )
         pq.write_table(data, source / f"{number:03}.parquet")

@@ -359,10 +359,10 @@ def test_deleted_versions_are_gone_and_the_others_stay(tracked: DirectoryNamespa
 def test_missing_versions_are_skipped_or_refused(tracked: DirectoryNamespace) -> None:
     create(tracked, "people")
     _append(tracked, 2)
+    assert _delete(tracked, (1, 1)) == 1
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):
-        _delete(tracked, (0, 1), ignore_missing=False)
-    assert _versions(tracked) == [1, 2, 3]
-    assert _delete(tracked, (0, 1)) == 1
+        _delete(tracked, (1, 2), ignore_missing=False)
+    assert _versions(tracked) == [2, 3]
     assert _delete(tracked, (0, 1)) == 0
 
 

@@ -43,7 +43,7 @@ def catalog(ministack: S3Server, proxy: FaultProxy, bucket: Bucket) -> api.Lance
 
 
 def _methods(requests: list[Request]) -> list[str]:
-    return [each.method for each in requests]
+    return [request.method for request in requests]
 
 
 def test_listing_is_one_request_and_reads_no_marker(

@@ -274,7 +274,7 @@ def _mutant(
     faults: int = 0,
     switches: int | None = None,
 ) -> Mutant:
-    split = tuple(tuple(each.split("+")) for each in actors)
+    split = tuple(tuple(actor.split("+")) for actor in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, FileVersions):
         return Mutant(name, mutated(file_versions_type=kind), scenario)

@@ -132,9 +132,9 @@ class Ledger:
         """Whether a collector has begun that chooses a version."""
         is_branch = verb.startswith("branch")
         return any(
-            number in CHOICES.get(each, (number,))
-            for each in self.collectors
-            if each.startswith("branch") == is_branch
+            number in CHOICES.get(collector, (number,))
+            for collector in self.collectors
+            if collector.startswith("branch") == is_branch
         )
 
 
@@ -177,8 +177,8 @@ class Bookkeeper:
     def start(self, view: Frozen) -> Ledger:
         """What was there before was acknowledged, too."""
         main, branch = view.books.main.versions, view.books.branch.versions
-        noted = [Noted("append", *each) for each in main.items()]
-        noted += [Noted("branch_append", *each) for each in branch.items()]
+        noted = [Noted("append", *item) for item in main.items()]
+        noted += [Noted("branch_append", *item) for item in branch.items()]
         return Ledger(commits=frozenset(noted))
 
     def step(
@@ -420,7 +420,7 @@ def _of_this_table(ledger: Ledger, books: Books) -> Ledger:
     lineage = books.main.newest.lineage
     return replace(
         ledger,
-        commits=frozenset(each for each in ledger.commits if each.version.lineage == lineage),
+        commits=frozenset(commit for commit in ledger.commits if commit.version.lineage == lineage),
         references=frozenset(it for it in ledger.references if it.lineage == lineage),
     )
 
@@ -429,7 +429,7 @@ def _half(main: Line, other: Line) -> bool:
     """Whether a commit to two tables is in one of them alone."""
     if main.newest is None or other.newest is None:
         return False
-    return any(BOTH in each for each in main.newest.holds ^ other.newest.holds)
+    return any(BOTH in hold for hold in main.newest.holds ^ other.newest.holds)
 
 
 def _out_of_sight(ledger: Ledger, books: Books) -> Violation | None:

@@ -54,7 +54,7 @@ def _write(catalog: DirectoryNamespace, rows: pa.Table = OLD, mode: str = "appen
 
 def _versions(catalog: DirectoryNamespace) -> list[int]:
     found = catalog.list_table_versions(api.ListTableVersionsRequest(id=TABLE))
-    return [each.version for each in found.versions]
+    return [version.version for version in found.versions]
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:

@@ -43,7 +43,7 @@ def _append(catalog: DirectoryNamespace, table: str, times: int = 1) -> None:
 
 def _versions(catalog: DirectoryNamespace, table: str) -> list[int]:
     request = api.ListTableVersionsRequest(id=[table])
-    return [each.version for each in catalog.list_table_versions(request).versions]
+    return [version.version for version in catalog.list_table_versions(request).versions]
 
 
 def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> None:

@@ -352,7 +352,7 @@ def _check_settings(dataset: lance.LanceDataset, shown: str) -> Iterator[Finding
         yield warning(
             "auto cleanup",
             shown,
-            f"Lance itself deletes its versions, past the catalog: {', '.join(settings)}",
+            f"Lance deletes its versions, past the catalog: {', '.join(settings)}",
             f"tiltyard repair {shown} --no-auto-cleanup --apply",
         )
 
