@@ -21,8 +21,8 @@ from tiltyard.catalog.manifest.edits import (
     require_managed,
 )
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.names import TableId
 from tiltyard.tables.refs import Point
 from tiltyard.versions.base import NewVersion, require_unreferenced, select
 from tiltyard.versions.file_versions import FileVersions

@@ -24,8 +24,7 @@ from tests.simulation.process import Finished
 from tests.simulation.register import rows_of
 from tests.simulation.requests import Objects
 from tests.simulation.specs import Op
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import CLOSED
 from tiltyard.catalog.manifest.rows import (
     BOUNDARY,

@@ -12,8 +12,7 @@ from enum import StrEnum
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import is_lifted
 from tiltyard.catalog.manifest.rows import DIRECTORY, Row
