@@ -115,7 +115,7 @@ class _Bench:
             seconds = time.process_time() - began
         return Cost(
             sum(not _is_write(each) for each in made),
-            sum(_is_write(each) for each in made if each.method != "DELETE"),
+            sum(_is_write(request) for request in made if request.method != "DELETE"),
             sum(each.sent_bytes + each.received_bytes for each in made),
             seconds,
         )

@@ -104,7 +104,7 @@ def test_a_table_that_lances_own_client_hid_can_be_dropped_by_us(
     drop(catalog, "people")
 
     assert isinstance(catalog, DirectoryNamespace)
-    assert [each.id for each in catalog.list_trash()] == [("people",)]
+    assert [table.id for table in catalog.list_trash()] == [("people",)]
     catalog.undrop_table(["people"])
     assert contents(catalog, place, "people") == PEOPLE
     assert exists(peer, "people")

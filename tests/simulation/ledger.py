@@ -213,7 +213,7 @@ class Bookkeeper:
             if isinstance(noted, Violation):
                 return noted
             ledger = noted
-        if ledger.is_void or any(each.verb == "replace" for each in ledger.open):
+        if ledger.is_void or any(request.verb == "replace" for request in ledger.open):
             return ledger
         ledger = _of_this_table(ledger, books)
         if books.other is not None and _half(books.main, books.other):
@@ -230,7 +230,7 @@ class Bookkeeper:
         At a V1 location the first request of an operation tells which table it is about.
         """
         open_ = ledger.open | {op}
-        has_peer = any(each.verb == "replace" for each in open_)
+        has_peer = any(request.verb == "replace" for request in open_)
         is_live = self._marked and books.kind == "live" and books.main.newest is not None
         lineage = books.main.newest.lineage if is_live and books.main.newest else None
         return replace(

@@ -126,7 +126,7 @@ def test_inserts_are_those_of_appends_and_of_upserts_that_found_nothing(tmp_path
     work = [each for several in changes.inserts(commits) for each in several]
     found = changes.read(snapshot(dataset), work, ["id"])
 
-    assert [each["id"] for batch in found for each in batch.to_pylist()] == [20, 21, 22, 23]
+    assert [row["id"] for batch in found for row in batch.to_pylist()] == [20, 21, 22, 23]
 
 
 def test_every_operation_is_told_apart(tmp_path: Path) -> None:

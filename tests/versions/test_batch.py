@@ -51,7 +51,7 @@ def _seen(root: Path) -> set[tuple[int, int]]:
             catalog.open_table([table]),
             lance.dataset(namespace_client=catalog, table_id=[table]),
         ]
-        found |= {(each.version, each.count_rows()) for each in opened}
+        found |= {(version.version, version.count_rows()) for version in opened}
     return found
 
 

@@ -171,7 +171,7 @@ def test_a_purge_begins_no_new_incarnation(
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
     assert [
-        each.version for each in version_files.every(catalog.context.store, "people.lance")
+        version.version for version in version_files.every(catalog.context.store, "people.lance")
     ] == [8, 9]
     directory = f"{names.BOUNDARIES}/people.lance"
     boundary = Boundary(catalog.context.store, directory, catalog.context.clock, Retry())

@@ -247,7 +247,9 @@ def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
     assert _versions(catalog, "people") == [4]
     assert len(catalog.services.versions.scrub(("people",))) == 2
     location = catalog.context.catalog.find(("people",)).location
-    assert [each.version for each in version_files.every(catalog.context.store, location)] == [4]
+    assert [
+        version.version for version in version_files.every(catalog.context.store, location)
+    ] == [4]
 
 
 # -- hiding
@@ -258,7 +260,7 @@ def test_a_hidden_version_is_there_and_not_to_be_seen(catalog: DirectoryNamespac
     _append(catalog, "people", times=3)
     catalog.versions.hide(["people"], 2, reason="bad rows")
     assert _versions(catalog, "people") == [1, 3, 4]
-    assert [each.version for each in catalog.versions.history(["people"])] == [1, 3, 4]
+    assert [version.version for version in catalog.versions.history(["people"])] == [1, 3, 4]
     for read in (
         lambda: catalog.open_table(["people"], version=2),
         lambda: catalog.describe_table_version(
