@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import lance_namespace as api
@@ -14,7 +15,10 @@ from tests.behaviours.modes import COMPATIBILITY, MODES, Mode
 from tests.behaviours.places import Bucket, Disk, Place
 from tests.behaviours.remote import Remote
 from tests.kit import rest
+from tests.kit.catalogs import open_over
 from tests.kit.rest import SharedServer
+from tests.kit.stores import FaultyStore
+from tiltyard import DirectoryNamespace
 
 Reopen = Callable[[], api.LanceNamespace]
 
@@ -120,9 +124,19 @@ def catalog(reopen: Reopen) -> api.LanceNamespace:
     return reopen()
 
 
-def open_catalog(mode: Mode, place: Place) -> api.LanceNamespace:
+@pytest.fixture
+def faulty(mode: Mode, place: Place) -> tuple[DirectoryNamespace, FaultyStore]:
+    """Another client on the same root, and its store, whose requests a test can break."""
+    return open_over(partial(FaultyStore, bulk=1), **_properties(mode, place))
+
+
+def _properties(mode: Mode, place: Place) -> dict[str, str]:
     storage = {f"storage.{name}": value for name, value in place.storage_options.items()}
-    catalog = tiltyard.connect(place.root, **mode.properties, **storage)
+    return {"root": place.root, **mode.properties, **storage}
+
+
+def open_catalog(mode: Mode, place: Place) -> api.LanceNamespace:
+    catalog = tiltyard.connect(**_properties(mode, place))
     if mode.manages_versions:
         catalog.versions.manage()
     return catalog

@@ -478,15 +478,16 @@ def test_a_table_that_was_dropped_and_brought_back_is_not_as_it_was(
 @on_disk
 @with_directory_listing
 def test_a_create_that_has_to_start_over_does_not_use_its_files_again(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place
+    catalog: DirectoryNamespace,
+    reopen: Reopen,
+    faulty: tuple[DirectoryNamespace, FaultyStore],
+    place: Place,
 ) -> None:
     """It has claimed the name, and an unaware writer takes the number: its files are gone then."""
     create(catalog, "people")
     drop(catalog, "people")
-    client = reopen()
+    client, store = faulty
     late = begin(client, "people", mode="create", rows=MORE)
-    store = FaultyStore(client.context.store)
-    client.services.creation._recreation._store = store
     store.plan(
         Fault.STALL_AFTER,
         verb="replace",
@@ -528,22 +529,21 @@ def test_a_create_over_a_dropped_table_goes_on_counting(
 def test_a_drop_between_the_look_and_the_commit_is_noticed_after_it(
     catalog: DirectoryNamespace,
     reopen: Reopen,
+    monkeypatch: pytest.MonkeyPatch,
     mode_of_write: str,
     meanwhile: Callable[[DirectoryNamespace], object],
 ) -> None:
     create(catalog, "people")
     client = reopen()
     late = begin(client, "people", mode=mode_of_write)
-    look = client.services.writing._must_be_as_seen
-    looks = []
+    commit = "stage" if mode_of_write == "overwrite" else "append"
+    without_delay = getattr(client.services.files, commit)
 
-    def slow(pending: PendingWrite) -> None:
-        look(pending)
-        looks.append(pending)
-        if len(looks) == 1:
-            meanwhile(catalog)
+    def slow(*given: Any) -> Any:
+        meanwhile(catalog)
+        return without_delay(*given)
 
-    client.services.writing._must_be_as_seen = slow  # type: ignore[method-assign]
+    monkeypatch.setattr(client.services.files, commit, slow)
 
     with refused(ErrorCode.TABLE_NOT_FOUND, ErrorCode.CONCURRENT_MODIFICATION):
         late.finish()
@@ -554,12 +554,10 @@ def test_a_drop_between_the_look_and_the_commit_is_noticed_after_it(
 @on_disk
 @with_directory_listing
 def test_a_create_that_is_overtaken_after_its_commit_is_not_acknowledged(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
 ) -> None:
-    client = reopen()
+    client, store = faulty
     late = begin(client, "people", mode="create", rows=PLANTS)
-    store = FaultyStore(client.context.store)
-    client.services.creation._recreation._store = store
     store.plan(Fault.STALL, verb="get", key="people.deleted", after=1, hook=lambda: _purge(catalog))
 
     with refused(ErrorCode.CONCURRENT_MODIFICATION):

@@ -1,5 +1,5 @@
 """Catalogs as in the behaviours, for tests of what happens below them."""
 
-from tests.behaviours.conftest import catalog, mode, place, reopen
+from tests.behaviours.conftest import catalog, faulty, mode, place, reopen
 
-__all__ = ["catalog", "mode", "place", "reopen"]
+__all__ = ["catalog", "faulty", "mode", "place", "reopen"]

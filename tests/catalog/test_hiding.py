@@ -201,13 +201,12 @@ def test_hiding_and_showing_at_once_leaves_one_or_the_other(
 
 @on_disk
 def test_a_slow_deregister_does_not_hide_from_lance_what_was_shown_since(
-    catalog: api.LanceNamespace, reopen: Reopen, peer: api.LanceNamespace
+    catalog: api.LanceNamespace,
+    faulty: tuple[DirectoryNamespace, FaultyStore],
+    peer: api.LanceNamespace,
 ) -> None:
     create(catalog, "people")
-    slow = reopen()
-    assert isinstance(slow, DirectoryNamespace)
-    store = FaultyStore(slow.context.store)
-    slow.services.registrar._markers._store = store
+    slow, store = faulty
     store.plan(
         Fault.STALL,
         verb="put",

@@ -1,4 +1,4 @@
-"""One table on a store in memory: its files, its marker, and everything that acts on them."""
+"""One table on a store in memory, in directory mode: its files, its marker, and its services."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import json
 from dataclasses import dataclass, field
 
 from tests.kit.stores import FaultyStore
+from tests.simulation.actors import DIRECTORY, mutated, open_services, terms
 from tests.simulation.files import PlainFiles
 from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import CreateMode
 from tiltyard.catalog.marker import Marker
 from tiltyard.clock import Clock
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.recreation import PATIENCE_MS, Recreation
-from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.lifecycle.arbiter import PurgeClaim, Registration
+from tiltyard.lifecycle.recreation import PATIENCE_MS
 from tiltyard.store.memory import MemoryStore
 
-TERMS = DropTerms(ttl_ms=1_000, by="ada")
+TABLE = ("t",)
 LOCATION = "t.lance"
 MARKER = "t.deleted"
+PATIENT = mutated(patience_ms=PATIENCE_MS)
 
 
 @dataclass
@@ -33,17 +34,50 @@ class ManualClock:
 
 @dataclass
 class Bench:
-    """One table's files and everything that acts on its marker, on one store and one clock."""
+    """The services of a catalog for one table, on one store and one clock."""
 
     store: FaultyStore = field(default_factory=lambda: FaultyStore(MemoryStore(), bulk=1))
     clock: ManualClock = field(default_factory=ManualClock)
 
     def __post_init__(self) -> None:
-        stepped = Clock(lambda: self.clock.now, self.clock.token)
-        self.files = PlainFiles(self.store, stepped)
-        self.recreation = Recreation(self.store, stepped, self.files)
-        self.markers = Markers(self.store, stepped, self.recreation)
-        self.purge = MarkerPurge(self.store, stepped, self.recreation)
+        clock = Clock(lambda: self.clock.now, self.clock.token)
+        self.services = open_services(DIRECTORY, self.store, clock, PATIENT)
+        self.files = PlainFiles(self.store, clock)
+
+    # -- what can be done with the table
+
+    def create(self, word: str) -> int:
+        return self.services.creation.create(TABLE, word, CreateMode.CREATE, {}).version
+
+    def drop(self) -> None:
+        self.services.lifecycle.drop(TABLE, terms)
+
+    def undrop(self) -> None:
+        self.services.lifecycle.undrop(TABLE)
+
+    def hold(self, held: bool) -> None:
+        self.services.lifecycle.hold(TABLE, held)
+
+    def protect(self, protected: bool) -> None:
+        self.services.lifecycle.protect(TABLE, protected)
+
+    def deregister(self) -> None:
+        self.services.lifecycle.deregister(TABLE)
+
+    def register(self) -> None:
+        self.services.lifecycle.register_all([Registration(TABLE, LOCATION)])
+
+    def claim(self) -> PurgeClaim:
+        return self.services.purge.claim(self.services.trash.find(TABLE))
+
+    def finish(self, claim: PurgeClaim) -> None:
+        self.services.purge.delete(claim.keys or ())
+        self.services.purge.finish(claim, 0, 0)
+
+    def purge(self) -> None:
+        self.services.purge.purge(TABLE)
+
+    # -- what is there
 
     @property
     def marker(self) -> Marker:
@@ -60,18 +94,15 @@ class Bench:
     def held(self) -> list[str]:
         """The words in the data files, whatever version they belong to."""
         inner = self.store.inner
-        return sorted(inner.get(each.key).body.decode() for each in inner.walk(f"{LOCATION}/data"))
+        return sorted(
+            inner.get(entry.key).body.decode() for entry in inner.walk(f"{LOCATION}/data")
+        )
 
     def read(self) -> list[str]:
         """The words of the latest version."""
         inner = self.store.inner
         version = json.loads(inner.get(version_files.key_of(LOCATION, self.latest())).body)
         return [inner.get(key).body.decode() for key in version["files"]]
-
-    def purge_whole(self) -> None:
-        claim = self.purge.claim("t")
-        self.purge.delete(claim)
-        self.purge.finish(claim)
 
     def late(self) -> None:
         self.clock.now += PATIENCE_MS + 1

@@ -55,8 +55,8 @@ class Deed:
 
     def takes(self, name: str) -> bool | None:
         """Whether it leaves a table of that name, or none; None: that is not its business."""
-        for each, taken in zip(self.names, EFFECTS.get(self.verb, ()), strict=False):
-            if each == name:
+        for table, taken in zip(self.names, EFFECTS.get(self.verb, ()), strict=False):
+            if table == name:
                 return taken
         return None
 
@@ -94,15 +94,15 @@ def objections(
     whole: Mapping[str, int],
 ) -> list[str]:
     """Everything that the rules do not allow, in words. `whole` is how many rows a tag has."""
-    found = [f"{deed.verb} of {deed.names} raised {deed.error}" for deed in _internal(deeds)]
+    objected = [f"{deed.verb} of {deed.names} raised {deed.error}" for deed in _internal(deeds)]
     for name, there in after.items():
-        found += [
+        objected += [
             f"{name} has {rows} rows of {tag}, not {whole.get(tag, 0)}"
             for tag, rows in there.rows
             if rows != whole.get(tag)
         ]
-        found += _objections(name, deeds, before[name], there)
-    return found
+        objected += _objections(name, deeds, before[name], there)
+    return objected
 
 
 def _internal(deeds: Iterable[Deed]) -> list[Deed]:
@@ -132,7 +132,7 @@ def _last(deeds: Sequence[Deed]) -> list[Deed]:
     return [
         deed
         for deed in deeds
-        if not any(each.outcome == DONE and each.start > deed.last_moment for each in deeds)
+        if not any(other.outcome == DONE and other.start > deed.last_moment for other in deeds)
     ]
 
 
@@ -160,8 +160,8 @@ def _lost_trash(name: str, deeds: Sequence[Deed], last: Sequence[Deed], there: F
     only = last[0] if len(last) == 1 else None
     if only is None or only.verb != "drop" or only.outcome != DONE:
         return []
-    purges = [each for each in deeds if each.verb == "purge" and name in each.names]
-    if any(each.may_have_happened and each.last_moment > only.start for each in purges):
+    purges = [purge for purge in deeds if purge.verb == "purge" and name in purge.names]
+    if any(purge.may_have_happened and purge.last_moment > only.start for purge in purges):
         return []
     return [] if there.status == "soft_deleted" else [f"{name} was dropped and is not in the trash"]
 
@@ -170,10 +170,10 @@ def _lost_rows(name: str, deeds: Sequence[Deed], last: Sequence[Deed], there: Fo
     """Rows that were appended to a table which nothing else happened to are there."""
     if there.status != "exists" or any(deed.last_moment == FOREVER for deed in last):
         return []
-    settled = max(deed.end for deed in last)
+    last_end = max(deed.end for deed in last)
     return [
         f"{name} lost the rows {deed.tag} that were appended to it"
         for deed in deeds
         if deed.verb == "append" and name in deed.names and deed.outcome == DONE
-        if deed.start > settled and deed.tag not in there.tags
+        if deed.start > last_end and deed.tag not in there.tags
     ]

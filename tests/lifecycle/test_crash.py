@@ -30,14 +30,13 @@ def later(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
 
 
 @pytest.fixture
-def cut_off(catalog: DirectoryNamespace, reopen: Reopen) -> DirectoryNamespace:
+def cut_off(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> DirectoryNamespace:
     """A catalog with a dropped table, whose next create died as soon as it had announced itself."""
     create(catalog, "people")
     drop(catalog, "people", ttl=0)
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.creation._recreation._store = store
+    client, store = faulty
     store.plan(Fault.CRASH_AFTER, verb="replace", key="people.deleted")
     with pytest.raises(Crash):
         create(client, "people", data=PLANTS)
@@ -69,9 +68,11 @@ def test_a_table_is_brought_back_though_a_create_over_it_was_cut_off(
 def test_a_table_is_purged_though_a_create_over_it_was_cut_off(
     cut_off: DirectoryNamespace, later: DirectoryNamespace, place: Place
 ) -> None:
-    assert [each.outcome.value for each in cut_off.purge_tables()] == ["failed"], "it may go on"
+    assert [receipt.outcome.value for receipt in cut_off.purge_tables()] == ["failed"], (
+        "it may go on"
+    )
 
-    assert [each.outcome.value for each in later.purge_tables()] == ["purged"]
+    assert [receipt.outcome.value for receipt in later.purge_tables()] == ["purged"]
 
     assert bytes_below(place, "people.lance") == {}
     assert create(cut_off, "people", data=PLANTS).version == 3, "one number was a fence"
@@ -89,14 +90,14 @@ def test_a_table_is_created_though_a_create_before_was_cut_off(
 
 @pytest.mark.parametrize("deleted", [0, 2])
 def test_a_purge_that_was_cut_off_is_finished_by_the_next(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place, deleted: int
+    catalog: DirectoryNamespace,
+    faulty: tuple[DirectoryNamespace, FaultyStore],
+    place: Place,
+    deleted: int,
 ) -> None:
     location = place.key(create(catalog, "people").location or "")
     drop(catalog, "people", ttl="never")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store, bulk=1)
-    client.services.purge._store = client.services.purge._markers._store = store
+    client, store = faulty
     store.plan(Fault.CRASH_BEFORE, verb="delete_many", after=deleted)
     with pytest.raises(Crash):
         client.purge_table(["people"])
@@ -105,8 +106,8 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(
     assert (left.state, left.restorable) == ("purging", False)
     with refused(ErrorCode.TABLE_NOT_FOUND):
         catalog.undrop_table(["people"])
-    assert [each.id for each in catalog.list_purgable_tables()] == [("people",)]
-    assert [each.outcome.value for each in catalog.purge_tables()] == ["purged"]
+    assert [dropped.id for dropped in catalog.list_purgable_tables()] == [("people",)]
+    assert [receipt.outcome.value for receipt in catalog.purge_tables()] == ["purged"]
 
     assert bytes_below(place, location) == {}
     assert trash(catalog) == []

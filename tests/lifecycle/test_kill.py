@@ -16,8 +16,8 @@ from tests.behaviours.conftest import open_catalog
 from tests.behaviours.modes import Mode
 from tests.behaviours.places import Place
 from tests.behaviours.trash import clocks_ahead, status
+from tests.lifecycle.crashing import CrashingClients, Task, crashing_clients
 from tests.lifecycle.history import Found, objections, read, written
-from tests.lifecycle.mortals import Mortals, Task, mortals
 from tests.peers.clients import properties
 from tiltyard import DirectoryNamespace
 from tiltyard.errors import TableNotFoundError
@@ -36,13 +36,13 @@ LATER = timedelta(minutes=10)
 
 
 @pytest.fixture(scope="module")
-def workers() -> Iterator[Mortals]:
-    with mortals(WORKERS + SPARE) as living:
+def workers() -> Iterator[CrashingClients]:
+    with crashing_clients(WORKERS + SPARE) as living:
         yield living
 
 
 def test_what_was_acknowledged_outlives_whoever_is_killed(
-    mode: Mode, place: Place, workers: Mortals, tmp_path: Path
+    mode: Mode, place: Place, workers: CrashingClients, tmp_path: Path
 ) -> None:
     rounds = FAST_ROUNDS["s3" if place.storage_options else "disk"]
     _check_rounds(range(rounds), mode, place, workers, tmp_path)
@@ -51,12 +51,14 @@ def test_what_was_acknowledged_outlives_whoever_is_killed(
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_what_was_acknowledged_outlives_many_who_are_killed(
-    mode: Mode, place: Place, workers: Mortals, tmp_path: Path
+    mode: Mode, place: Place, workers: CrashingClients, tmp_path: Path
 ) -> None:
     _check_rounds(range(1000, 1000 + SLOW_ROUNDS), mode, place, workers, tmp_path)
 
 
-def _check_rounds(seeds: range, mode: Mode, place: Place, workers: Mortals, logs: Path) -> None:
+def _check_rounds(
+    seeds: range, mode: Mode, place: Place, workers: CrashingClients, logs: Path
+) -> None:
     before = dict.fromkeys(NAMES, Found("not_found"))
     whole: dict[str, int] = {}
     died = 0
@@ -76,9 +78,9 @@ def _check_rounds(seeds: range, mode: Mode, place: Place, workers: Mortals, logs
             for number in range(WORKERS)
         ]
         died += workers.work(tasks)
-        settler = _open_later(mode, place)
-        _settle(settler)
-        after = _look(settler, place)
+        finisher = _open_later(mode, place)
+        _finish_all(finisher)
+        after = _look(finisher, place)
         deeds = read(log)
         whole |= written(deeds)
         wrong = objections(deeds, before, after, whole)
@@ -94,26 +96,26 @@ def _open_later(mode: Mode, place: Place) -> DirectoryNamespace:
     return opened
 
 
-def _settle(catalog: DirectoryNamespace) -> None:
+def _finish_all(catalog: DirectoryNamespace) -> None:
     """Whoever looks at what a crash left half done finishes it."""
-    for each in catalog.list_trash():
+    for dropped in catalog.list_trash():
         with suppress(TableNotFoundError):
-            if each.restorable and each.location in MARKED:
-                catalog.hold_table(each.id, generation=each.generation)
-                catalog.release_table(each.id, generation=each.generation)
-            elif not each.restorable:
-                catalog.purge_table(each.id, generation=each.generation)
+            if dropped.restorable and dropped.location in MARKED:
+                catalog.hold_table(dropped.id, generation=dropped.generation)
+                catalog.release_table(dropped.id, generation=dropped.generation)
+            elif not dropped.restorable:
+                catalog.purge_table(dropped.id, generation=dropped.generation)
 
 
 def _look(catalog: DirectoryNamespace, place: Place) -> dict[str, Found]:
     """What each name stands for. A table that is listed can be described, opened and read."""
     listed = tables(catalog)
-    found = {}
+    states = {}
     for name in NAMES:
         state = status(catalog, name)
         assert (name in listed) == (state == "exists"), f"{name} is {state}, listed are {listed}"
         rows: Counter[str] = Counter()
         if state == "exists" and not describe(catalog, name, check_declared=True).is_only_declared:
             rows.update(catalog.open_table([name]).to_table()["tag"].to_pylist())
-        found[name] = Found(state, tuple(sorted(rows.items())))
-    return found
+        states[name] = Found(state, tuple(sorted(rows.items())))
+    return states

@@ -24,12 +24,10 @@ from tests.behaviours.calls import (
     register,
     tables,
 )
-from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import COMPATIBILITY, V1, V2, every_mode
 from tests.behaviours.places import Place
 from tests.behaviours.trash import on_disk, status, trash
 from tests.kit.stores import Crash, Fault, FaultyStore
-from tests.lifecycle.slow import slow_to_find_versions
 from tiltyard import DirectoryNamespace
 
 MARKER = "people.deleted"
@@ -40,14 +38,12 @@ in_compatibility_mode = pytest.mark.parametrize("mode", [COMPATIBILITY], ids=str
 
 
 @pytest.fixture
-def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> tuple[DirectoryNamespace, FaultyStore]:
+def crashing(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> tuple[DirectoryNamespace, FaultyStore]:
     """A catalog with a root table that has properties, and a client that is about to die."""
     create(catalog, "people", properties=KEPT)
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.lifecycle._markers._store = store
-    return client, store
+    return faulty
 
 
 def _by_rows_alone(place: Place) -> DirectoryNamespace:
@@ -62,11 +58,11 @@ def _properties(catalog: DirectoryNamespace, *table: str) -> dict[str, str]:
 @pytest.mark.parametrize("call", [create, declare])
 def test_a_drop_that_was_cut_off_leaves_its_name_free(
     catalog: DirectoryNamespace,
-    mortal: tuple[DirectoryNamespace, FaultyStore],
+    crashing: tuple[DirectoryNamespace, FaultyStore],
     place: Place,
     call: Any,
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     store.plan(Fault.CRASH_AFTER, verb="put_new", key=MARKER)
     with pytest.raises(Crash):
         drop(client, "people")
@@ -83,32 +79,32 @@ def test_a_drop_that_was_cut_off_leaves_its_name_free(
 
 @in_compatibility_mode
 def test_an_undrop_that_was_cut_off_after_its_swap_has_lost_nothing(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         client.undrop_table(["people"])
 
-    for each in (catalog, _by_rows_alone(place)):
-        assert tables(each) == ["people"]
-        assert contents(each, place, "people") == PEOPLE
-        assert _properties(each, "people") == KEPT
+    for client in (catalog, _by_rows_alone(place)):
+        assert tables(client) == ["people"]
+        assert contents(client, place, "people") == PEOPLE
+        assert _properties(client, "people") == KEPT
 
 
 @in_compatibility_mode
 def test_an_undrop_that_was_cut_off_before_its_swap_can_be_repeated(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     store.plan(Fault.CRASH_BEFORE, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         client.undrop_table(["people"])
-    for each in (catalog, _by_rows_alone(place)):
-        assert tables(each) == []
-        assert status(each, "people") == "soft_deleted"
+    for client in (catalog, _by_rows_alone(place)):
+        assert tables(client) == []
+        assert status(client, "people") == "soft_deleted"
 
     catalog.undrop_table(["people"])
 
@@ -118,9 +114,9 @@ def test_an_undrop_that_was_cut_off_before_its_swap_can_be_repeated(
 
 @in_compatibility_mode
 def test_an_undrop_whose_name_is_taken_meanwhile_is_refused_and_undone(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     drop(catalog, "people")
     rows = _by_rows_alone(place)
     hook = lambda: create(rows, "people", data=PLANTS)  # noqa: E731
@@ -137,11 +133,10 @@ def test_an_undrop_whose_name_is_taken_meanwhile_is_refused_and_undone(
 
 @in_compatibility_mode
 def test_a_table_without_a_row_can_be_registered_where_rows_alone_count(
-    catalog: DirectoryNamespace, mortal: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, crashing: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
-    client, store = mortal
+    client, store = crashing
     location = deregister(catalog, "people").location or ""
-    client.services.registrar._markers._store = store
     store.plan(Fault.CRASH_AFTER, verb="replace", key=MARKER)
     with pytest.raises(Crash):
         register(client, "people", at="people.lance")
@@ -178,15 +173,13 @@ def test_directory_mode_does_not_lose_the_properties_of_a_table(
 @pytest.mark.parametrize("mode", [V2, COMPATIBILITY], ids=str, indirect=True)
 @pytest.mark.parametrize("change", [create, drop])
 def test_a_cascade_looks_again_if_a_table_comes_or_goes_meanwhile(
-    catalog: DirectoryNamespace, reopen: Reopen, change: Any
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore], change: Any
 ) -> None:
     make_namespace(catalog, "prod")
     create(catalog, "prod", "people")
     if change is drop:
         create(catalog, "prod", "plants")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = slow_to_find_versions(client)
+    client, store = faulty
     store.plan(
         Fault.STALL_AFTER,
         verb="first",
@@ -203,14 +196,11 @@ def test_a_cascade_looks_again_if_a_table_comes_or_goes_meanwhile(
 
 @every_mode
 def test_of_two_purges_at_once_one_has_the_receipt(
-    catalog: DirectoryNamespace, reopen: Reopen
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
 ) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.purge._store = client.services.purge._markers._store = store
+    client, store = faulty
     others = []
     store.plan(
         Fault.STALL,
@@ -220,6 +210,6 @@ def test_of_two_purges_at_once_one_has_the_receipt(
 
     receipt = client.purge_table(["people"])
 
-    assert [each.outcome.value for each in others] == ["purged"]
+    assert [receipt.outcome.value for receipt in others] == ["purged"]
     assert (receipt.outcome.value, receipt.objects) == ("skipped", 0)
     assert trash(catalog) == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kit.stores import Crash, Fault, FaultyStore
-from tests.lifecycle.bench import LOCATION, MARKER, TERMS, Bench
+from tests.lifecycle.bench import LOCATION, MARKER, TABLE, Bench
 from tiltyard.catalog import marker, version_files
 from tiltyard.catalog.marker import HIDDEN_BYTES, LIVE_BYTES, Marker, State
 from tiltyard.errors import (
@@ -22,7 +22,7 @@ from tiltyard.errors import (
 @pytest.fixture
 def bench() -> Bench:
     made = Bench()
-    made.recreation.create("t", "one")
+    made.create("one")
     return made
 
 
@@ -40,18 +40,18 @@ def test_every_state_has_its_size_and_no_two_bodies_are_equal(bench: Bench) -> N
 
     for _ in range(3):
         acts: list[Callable[[], object]] = [
-            lambda: bench.markers.drop("t", TERMS),
-            lambda: bench.markers.hold("t", True),
-            lambda: bench.markers.hold("t", False),
-            lambda: bench.markers.undrop("t"),
-            lambda: bench.markers.protect("t", True),
-            lambda: bench.markers.protect("t", False),
-            lambda: bench.markers.deregister("t"),
-            lambda: bench.markers.register("t", bench.marker),
-            lambda: bench.markers.drop("t", TERMS),
-            lambda: bench.purge.claim("t"),
-            lambda: bench.purge_whole(),
-            lambda: bench.recreation.create("t", "again"),
+            bench.drop,
+            lambda: bench.hold(True),
+            lambda: bench.hold(False),
+            bench.undrop,
+            lambda: bench.protect(True),
+            lambda: bench.protect(False),
+            bench.deregister,
+            bench.register,
+            bench.drop,
+            bench.claim,
+            bench.purge,
+            lambda: bench.create("again"),
         ]
         for act in acts:
             act()
@@ -68,14 +68,14 @@ def test_every_state_has_its_size_and_no_two_bodies_are_equal(bench: Bench) -> N
 
 
 def test_what_others_wrote_into_a_marker_survives_its_rewrites(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
+    bench.drop()
     noted = replace(bench.marker, unknown={"colour": "red"})
     bench.store.inner.replace(MARKER, marker.encode(noted), bench.marker.tag)
 
-    bench.markers.hold("t", True)
+    bench.hold(True)
     assert bench.marker.unknown == {"colour": "red"}
-    bench.markers.hold("t", False)
-    bench.purge_whole()
+    bench.hold(False)
+    bench.purge()
 
     assert bench.marker.unknown == {"colour": "red"}
 
@@ -87,9 +87,9 @@ def test_a_tombstone_keeps_how_far_the_versions_went_and_the_last_manifest(bench
     for word in ("two", "three"):
         bench.files.append(LOCATION, word)
     last = bench.store.inner.get(version_files.key_of(LOCATION, 3)).body
-    bench.markers.drop("t", TERMS)
+    bench.drop()
 
-    bench.purge_whole()
+    bench.purge()
 
     assert bench.marker.state is State.PURGED
     assert bench.marker.floor == 3
@@ -97,18 +97,18 @@ def test_a_tombstone_keeps_how_far_the_versions_went_and_the_last_manifest(bench
     assert bench.marker.last_manifest.version == 3
     assert bench.marker.last_manifest.body == last
     assert list(bench.store.inner.walk(LOCATION)) == []
-    assert bench.recreation.create("t", "next") == 4
+    assert bench.create("next") == 4
 
 
 def test_a_claim_says_what_it_keeps_before_anything_is_deleted(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
+    bench.drop()
 
-    claim = bench.purge.claim("t")
+    claim = bench.claim()
 
     assert bench.marker.state is State.PURGING
     assert bench.marker.floor == 1
     assert bench.marker.last_manifest is not None
-    assert {each.key for each in bench.store.inner.walk(LOCATION)} == set(claim.keys)
+    assert {entry.key for entry in bench.store.inner.walk(LOCATION)} == set(claim.keys)
     folders = ["_versions" in key for key in claim.keys]
     assert folders == sorted(folders), "versions are deleted last"
 
@@ -116,14 +116,13 @@ def test_a_claim_says_what_it_keeps_before_anything_is_deleted(bench: Bench) -> 
 @pytest.mark.parametrize("deleted", range(4))
 def test_whoever_takes_a_purge_over_only_raises_what_is_kept(bench: Bench, deleted: int) -> None:
     bench.files.append(LOCATION, "two")
-    bench.markers.drop("t", TERMS)
-    first = bench.purge.claim("t")
+    bench.drop()
+    first = bench.claim()
     kept = bench.marker
     bench.store.inner.delete_many(first.keys[:deleted] if deleted < 3 else first.keys)
 
-    second = bench.purge.claim("t")
-    bench.purge.delete(second)
-    bench.purge.finish(second)
+    second = bench.claim()
+    bench.finish(second)
 
     assert bench.marker.state is State.PURGED
     assert bench.marker.floor == kept.floor == 2
@@ -131,11 +130,11 @@ def test_whoever_takes_a_purge_over_only_raises_what_is_kept(bench: Bench, delet
 
 
 def test_a_takeover_raises_what_is_kept_to_what_came_meanwhile(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
-    bench.purge.claim("t")
+    bench.drop()
+    bench.claim()
     bench.files.append(LOCATION, "unaware")
 
-    bench.purge_whole()
+    bench.purge()
 
     assert bench.marker.floor == 2
     assert bench.marker.last_manifest is not None
@@ -146,10 +145,10 @@ def test_a_tombstone_keeps_how_far_the_versions_went_though_another_deleted_them
     bench: Bench,
 ) -> None:
     bench.files.append(LOCATION, "two")
-    bench.markers.drop("t", TERMS)
-    bench.store.inner.delete_many([each.key for each in bench.store.inner.walk(LOCATION)])
+    bench.drop()
+    bench.store.inner.delete_many([entry.key for entry in bench.store.inner.walk(LOCATION)])
 
-    bench.purge_whole()
+    bench.purge()
 
     assert (bench.marker.floor, bench.marker.last_manifest) == (2, None)
 
@@ -157,14 +156,13 @@ def test_a_tombstone_keeps_how_far_the_versions_went_though_another_deleted_them
 def test_a_purge_that_was_taken_over_finishes_nothing_and_deletes_only_what_it_listed(
     bench: Bench,
 ) -> None:
-    bench.markers.drop("t", TERMS)
-    stalled = bench.purge.claim("t")
-    bench.purge_whole()
-    assert bench.recreation.create("t", "new") == 2
+    bench.drop()
+    stalled = bench.claim()
+    bench.purge()
+    assert bench.create("new") == 2
     before = bench.body
 
-    bench.purge.delete(stalled)
-    bench.purge.finish(stalled)
+    bench.finish(stalled)
 
     assert bench.body == before
     assert bench.held() == ["new"]
@@ -173,16 +171,17 @@ def test_a_purge_that_was_taken_over_finishes_nothing_and_deletes_only_what_it_l
 
 def test_a_held_table_is_not_claimed_nor_one_that_is_live(bench: Bench) -> None:
     with pytest.raises(TableNotFoundError):
-        bench.purge.claim("t")
-    bench.markers.drop("t", TERMS)
-    bench.markers.hold("t", True)
+        bench.claim()
+    bench.drop()
+    bench.hold(True)
     before = bench.body
 
     with pytest.raises(InvalidTableStateError):
-        bench.purge.claim("t")
-    bench.markers.hold("t", False)
+        bench.claim()
+    bench.hold(False)
+    another = replace(bench.services.trash.find(TABLE), generation="another generation")
     with pytest.raises(TableNotFoundError):
-        bench.purge.claim("t", "another generation")
+        bench.services.purge.claim(another)
 
     assert bench.marker.state is State.DELETED
     assert before != bench.body
@@ -193,32 +192,32 @@ def test_a_held_table_is_not_claimed_nor_one_that_is_live(bench: Bench) -> None:
 
 LOSERS: dict[str, tuple[Callable[[Bench], object], Callable[[Bench], object]]] = {
     "undrop, to a purge": (
-        lambda it: it.markers.undrop("t"),
-        lambda it: it.purge.claim("t"),
+        lambda it: it.undrop(),
+        lambda it: it.claim(),
     ),
     "purge, to an undrop": (
-        lambda it: it.purge.claim("t"),
-        lambda it: it.markers.undrop("t"),
+        lambda it: it.claim(),
+        lambda it: it.undrop(),
     ),
     "purge, to a create": (
-        lambda it: it.purge.claim("t"),
-        lambda it: it.recreation.create("t", "other"),
+        lambda it: it.claim(),
+        lambda it: it.create("other"),
     ),
     "undrop, to a create": (
-        lambda it: it.markers.undrop("t"),
-        lambda it: it.recreation.create("t", "other"),
+        lambda it: it.undrop(),
+        lambda it: it.create("other"),
     ),
     "create, to an undrop": (
-        lambda it: it.recreation.create("t", "mine"),
-        lambda it: it.markers.undrop("t"),
+        lambda it: it.create("mine"),
+        lambda it: it.undrop(),
     ),
     "create, to a create": (
-        lambda it: it.recreation.create("t", "mine"),
-        lambda it: it.recreation.create("t", "other"),
+        lambda it: it.create("mine"),
+        lambda it: it.create("other"),
     ),
     "hold, to an undrop": (
-        lambda it: it.markers.hold("t", True),
-        lambda it: it.markers.undrop("t"),
+        lambda it: it.hold(True),
+        lambda it: it.undrop(),
     ),
 }
 
@@ -226,7 +225,7 @@ LOSERS: dict[str, tuple[Callable[[Bench], object], Callable[[Bench], object]]] =
 @pytest.mark.parametrize("race", LOSERS, ids=str)
 def test_who_loses_a_swap_is_told_and_has_changed_nothing(bench: Bench, race: str) -> None:
     loser, winner = LOSERS[race]
-    bench.markers.drop("t", TERMS)
+    bench.drop()
     rival = Bench(FaultyStore(bench.store.inner), replace(bench.clock, tokens=1_000))
     after: list[tuple[bytes, int, list[str]]] = []
 
@@ -253,41 +252,41 @@ def _crash(bench: Bench, act: Callable[[], object], **where: object) -> None:
 
 
 def test_a_create_that_was_cut_off_is_left_alone_for_a_while(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
-    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="replace", key=MARKER)
+    bench.drop()
+    _crash(bench, lambda: bench.create("new"), verb="replace", key=MARKER)
     assert bench.marker.state is State.REVIVING
 
     with pytest.raises(ConcurrentModificationError):
-        bench.markers.undrop("t")
+        bench.undrop()
     assert bench.marker.state is State.REVIVING
     bench.late()
-    bench.markers.undrop("t")
+    bench.undrop()
 
     assert bench.marker.state is State.LIVE
 
 
 def test_a_create_that_was_cut_off_before_its_version_is_undone_and_shut_out(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
+    bench.drop()
     dropped = bench.marker
-    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="put", key="*/data/*")
+    _crash(bench, lambda: bench.create("new"), verb="put", key="*/data/*")
     bench.late()
 
-    settled = bench.recreation.settled("t")
+    present = bench.services.recreation.decided_marker("t")
 
-    assert settled.state is State.DELETED
-    assert settled.generation == dropped.generation
-    assert settled.version_at_drop == 2, "a fence has the number that the create wanted"
+    assert present.state is State.DELETED
+    assert present.generation == dropped.generation
+    assert present.version_at_drop == 2, "a fence has the number that the create wanted"
     assert bench.files.written_by(LOCATION, 2) == "fence"
-    bench.markers.undrop("t")
+    bench.undrop()
     assert bench.read() == ["one"]
 
 
 def test_a_create_that_was_cut_off_after_its_version_is_finished(bench: Bench) -> None:
-    bench.markers.drop("t", TERMS)
-    _crash(bench, lambda: bench.recreation.create("t", "new"), verb="put_new", key="*/_versions/*")
+    bench.drop()
+    _crash(bench, lambda: bench.create("new"), verb="put_new", key="*/_versions/*")
     bench.late()
 
-    assert bench.recreation.settled("t").state is State.LIVE
+    assert bench.services.recreation.decided_marker("t").state is State.LIVE
 
     assert bench.read() == ["new"]
     assert bench.latest() == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from lance_namespace.errors import ErrorCode
@@ -13,7 +14,6 @@ from tests.behaviours.modes import with_directory_listing
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, status
 from tests.kit.stores import Fault, FaultyStore
-from tests.lifecycle.slow import slow_to_find_versions
 from tiltyard import DirectoryNamespace
 
 pytestmark = on_disk
@@ -28,22 +28,17 @@ def _purge(catalog: DirectoryNamespace) -> None:
     catalog.purge_table(["people"])
 
 
-@pytest.fixture
-def slow(reopen: Reopen) -> tuple[DirectoryNamespace, FaultyStore]:
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    return client, slow_to_find_versions(client)
-
-
 @pytest.mark.parametrize("meanwhile", [_drop, _purge], ids=["dropped", "purged"])
 def test_an_overwrite_of_a_table_that_was_dropped_meanwhile_is_not_acknowledged(
     catalog: DirectoryNamespace,
-    slow: tuple[DirectoryNamespace, FaultyStore],
+    faulty: tuple[DirectoryNamespace, FaultyStore],
     meanwhile: Callable[[DirectoryNamespace], None],
 ) -> None:
     create(catalog, "people")
-    client, store = slow
-    store.plan(Fault.STALL_AFTER, verb="first", key="*/_versions", hook=lambda: meanwhile(catalog))
+    client, store = faulty
+    store.plan(
+        Fault.STALL_AFTER, verb="first", key="*people*/_versions", hook=lambda: meanwhile(catalog)
+    )
 
     with refused(ErrorCode.TABLE_NOT_FOUND):
         create(client, "people", data=PLANTS, mode="Overwrite")
@@ -52,12 +47,39 @@ def test_an_overwrite_of_a_table_that_was_dropped_meanwhile_is_not_acknowledged(
     assert tables(catalog) == []
 
 
+@with_directory_listing
+def test_an_overwrite_of_a_table_that_another_has_replaced_is_not_acknowledged(
+    catalog: DirectoryNamespace,
+    reopen: Reopen,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files are on the list of a purge, and the next table lies in the same directory."""
+    create(catalog, "people")
+    client = reopen()
+    assert isinstance(client, DirectoryNamespace)
+    commit = client.services.files.commit
+
+    def overtaken(staged: Any, nonce: str) -> int:
+        _purge(catalog)
+        version = commit(staged, nonce)
+        create(catalog, "people")
+        return version
+
+    monkeypatch.setattr(client.services.files, "commit", overtaken)
+
+    with refused(ErrorCode.CONCURRENT_MODIFICATION):
+        create(client, "people", data=PLANTS, mode="Overwrite")
+
+    assert contents(catalog, place, "people") == PEOPLE
+
+
 def test_an_overwrite_does_not_fill_the_directory_of_a_purged_table(
-    catalog: DirectoryNamespace, slow: tuple[DirectoryNamespace, FaultyStore], place: Place
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
     location = place.key(create(catalog, "people").location or "")
-    client, store = slow
-    store.plan(Fault.STALL, verb="first", key="*/_versions", hook=lambda: _purge(catalog))
+    client, store = faulty
+    store.plan(Fault.STALL, verb="first", key="*people*/_versions", hook=lambda: _purge(catalog))
 
     with refused(ErrorCode.TABLE_NOT_FOUND):
         create(client, "people", data=PLANTS, mode="Overwrite")
@@ -72,14 +94,14 @@ def test_an_overwrite_does_not_fill_the_directory_of_a_purged_table(
 @with_directory_listing
 @pytest.mark.parametrize("call", ["undrop_table", "purge_table", "hold_table"])
 def test_who_comes_too_late_for_a_dropped_table_is_told_so(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place, call: str
+    catalog: DirectoryNamespace,
+    faulty: tuple[DirectoryNamespace, FaultyStore],
+    place: Place,
+    call: str,
 ) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.lifecycle.bin._store = store
+    client, store = faulty
     store.plan(
         Fault.STALL_AFTER,
         verb="get",
@@ -96,14 +118,11 @@ def test_who_comes_too_late_for_a_dropped_table_is_told_so(
 
 @with_directory_listing
 def test_who_comes_too_late_keeps_no_name(
-    catalog: DirectoryNamespace, reopen: Reopen, place: Place
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore], place: Place
 ) -> None:
     create(catalog, "people")
     drop(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    client.services.lifecycle.bin._store = store
+    client, store = faulty
     store.plan(
         Fault.STALL_AFTER,
         verb="get",

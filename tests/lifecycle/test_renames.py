@@ -21,7 +21,6 @@ from tests.behaviours.calls import (
     rename,
     tables,
 )
-from tests.behaviours.conftest import Reopen
 from tests.behaviours.modes import COMPATIBILITY, V1
 from tests.behaviours.places import Place
 from tests.behaviours.trash import bytes_below, on_disk, trash
@@ -37,7 +36,7 @@ pytestmark = [on_disk, pytest.mark.parametrize("mode", [COMPATIBILITY], ids=str,
 
 
 @dataclass
-class Mortal:
+class CrashingClient:
     """A client that dies on purpose."""
 
     client: DirectoryNamespace
@@ -50,14 +49,11 @@ class Mortal:
 
 
 @pytest.fixture
-def mortal(catalog: DirectoryNamespace, reopen: Reopen) -> Mortal:
+def crashing(
+    catalog: DirectoryNamespace, faulty: tuple[DirectoryNamespace, FaultyStore]
+) -> CrashingClient:
     create(catalog, "people")
-    client = reopen()
-    assert isinstance(client, DirectoryNamespace)
-    store = FaultyStore(client.context.store)
-    assert client.services.registrar._moves is not None
-    client.services.registrar._moves._store = store
-    return Mortal(client, store)
+    return CrashingClient(*faulty)
 
 
 def _marker(place: Place) -> dict[str, object]:
@@ -66,9 +62,9 @@ def _marker(place: Place) -> dict[str, object]:
 
 
 def test_a_rename_without_its_row_is_undone_by_a_register(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
-    mortal.rename("people", "staff", dies=Fault.CRASH_AFTER, at="put_new")
+    crashing.rename("people", "staff", dies=Fault.CRASH_AFTER, at="put_new")
     assert tables(catalog) == []
 
     register(catalog, "people", at=LOCATION)
@@ -78,9 +74,9 @@ def test_a_rename_without_its_row_is_undone_by_a_register(
 
 
 def test_a_rename_with_its_row_is_finished_by_whoever_changes_the_table(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
-    mortal.rename("people", "staff", dies=Fault.CRASH_BEFORE, at="replace")
+    crashing.rename("people", "staff", dies=Fault.CRASH_BEFORE, at="replace")
     assert tables(catalog) == ["staff"]
     assert "arrived" not in _marker(place)
     with refused(ErrorCode.INVALID_INPUT):
@@ -94,10 +90,10 @@ def test_a_rename_with_its_row_is_finished_by_whoever_changes_the_table(
 
 
 def test_a_table_on_its_way_home_is_there_and_can_be_dropped(
-    catalog: DirectoryNamespace, mortal: Mortal, place: Place
+    catalog: DirectoryNamespace, crashing: CrashingClient, place: Place
 ) -> None:
     rename(catalog, "people", to="staff")
-    mortal.rename("staff", "people", dies=Fault.CRASH_BEFORE, at="replace")
+    crashing.rename("staff", "people", dies=Fault.CRASH_BEFORE, at="replace")
     assert contents(catalog, place, "people") == PEOPLE
 
     drop(catalog, "people")

@@ -59,13 +59,15 @@ def catalog(properties: dict[str, str]) -> DirectoryNamespace:
 
 def _shape(requests: list[Request]) -> list[tuple[str, bool, bool]]:
     """Requests without what differs from table to table."""
-    return sorted((each.method, each.conditional, "list-type" in each.query) for each in requests)
+    return sorted(
+        (request.method, request.conditional, "list-type" in request.query) for request in requests
+    )
 
 
 def _write(bucket: Bucket, objects: dict[str, bytes]) -> None:
     store = bucket.server.store(_key(bucket, ""))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda each: obstore.put(store, *each), objects.items()))
+        list(pool.map(lambda entry: obstore.put(store, *entry), objects.items()))
 
 
 def test_a_drop_costs_the_same_whatever_the_size_of_the_table(
@@ -84,8 +86,10 @@ def test_a_drop_costs_the_same_whatever_the_size_of_the_table(
         drop(catalog, "big")
 
     assert _shape(for_big) == _shape(for_small)
-    assert sum(each.sent_bytes for each in for_big) < 20_000
-    assert not [each for each in for_big if each.method == "DELETE" or "?delete" in each.path]
+    assert sum(request.sent_bytes for request in for_big) < 20_000
+    assert not [
+        request for request in for_big if request.method == "DELETE" or "?delete" in request.path
+    ]
 
 
 @pytest.mark.parametrize("mode", [COMPATIBILITY], indirect=True, ids=str)
@@ -113,13 +117,15 @@ def _check_listing(
     _write(bucket, {f"{name}.deleted": body for name in hidden})
 
     with proxy.recording() as made:
-        found = tables(catalog)
+        listed = tables(catalog)
 
-    assert found == sorted({"first", *names}.difference(hidden))
+    assert listed == sorted({"first", *names}.difference(hidden))
     listings = _listings(made)
     entries = every + dropped + 10
     assert len(listings) <= -(-entries // PAGE) + 1, "a request for each thousand"
-    assert not [each for each in made if each.path.endswith(".deleted")], "no marker is read"
+    assert not [request for request in made if request.path.endswith(".deleted")], (
+        "no marker is read"
+    )
     assert len(made) - len(listings) <= 1, "and at most the manifest is asked"
 
 
@@ -178,12 +184,12 @@ def test_what_lances_own_client_hid_stays_hidden_though_it_has_a_row(
 
 def _listings(requests: list[Request]) -> list[Request]:
     """Of the root."""
-    listings = [each for each in requests if "list-type=2" in each.query]
-    return [each for each in listings if "__manifest" not in each.query]
+    listings = [request for request in requests if "list-type=2" in request.query]
+    return [request for request in listings if "__manifest" not in request.query]
 
 
 def _inside(requests: list[Request]) -> list[Request]:
-    return [each for each in requests if ".lance/" in each.query]
+    return [request for request in requests if ".lance/" in request.query]
 
 
 def _key(bucket: Bucket, name: str) -> str:

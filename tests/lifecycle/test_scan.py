@@ -45,7 +45,7 @@ def _check_scan(catalog: DirectoryNamespace, reopen: Reopen, place: Place, *, ro
     for batch in batches:
         read += batch.num_rows
         total += pc.sum(batch["id"]).as_py()
-        for due in [each for each in acts if each <= read]:
+        for due in [rows_read for rows_read in acts if rows_read <= read]:
             acts.pop(due)()
 
     assert not acts

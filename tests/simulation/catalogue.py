@@ -16,7 +16,7 @@ LIVE = ("create",)
 DROPPED = ("create", "drop")
 PURGED = ("create", "drop", "purge")
 RENAMED = ("create", "rename")
-BINNED = ("create", "rename", "drop_other")
+TRASHED = ("create", "rename", "drop_other")
 INDEXED = ("create", "deregister", "register")  # with a row beside its marker
 NOTHING: tuple[str, ...] = ()
 
@@ -34,7 +34,7 @@ MARKER_VERBS = (
 )
 # What becomes of a table that has left the name of its directory.
 AWAY_VERBS = (
-    "rename_home",
+    "rename_back",
     "drop_other",
     "undrop_other",
     "purge_other",
@@ -64,12 +64,12 @@ _MARKER_TRIPLES = [
     (LIVE, "rename", "register", "drop_other"),
     (LIVE, "rename", "register", "drop_other+purge_other"),
     (DROPPED, "undrop_as", "register", "purge"),
-    (RENAMED, "rename_home", "drop_other+purge_other", "register"),
-    (RENAMED, "rename_home+rename", "drop_other", "undrop_other"),
+    (RENAMED, "rename_back", "drop_other+purge_other", "register"),
+    (RENAMED, "rename_back+rename", "drop_other", "undrop_other"),
     (RENAMED, "deregister_other", "register", "drop_other"),
-    (RENAMED, "rename_home", "drop_named", "register"),
+    (RENAMED, "rename_back", "drop_named", "register"),
     (INDEXED, "drop_named+undrop_named", "rename", "register"),
-    (BINNED, "purge_other", "purge_other+zombie", "register"),
+    (TRASHED, "purge_other", "purge_other+zombie", "register"),
     (NOTHING, "create", "create", "drop"),
     (("declare", "drop"), "create", "look", "undrop"),
     (NOTHING, "write", "create+drop", "purge"),
@@ -89,7 +89,7 @@ _WHOLE_QUADRUPLES = [
     (LIVE, "drop", "undrop", "deregister", "rename"),
     (LIVE, "drop", "undrop", "purge", "deregister"),
     (LIVE, "drop", "undrop", "deregister", "hold"),
-    (RENAMED, "rename_home", "drop_other", "undrop_other", "register"),
+    (RENAMED, "rename_back", "drop_other", "undrop_other", "register"),
 ]
 # Versions must not begin again even if Lance's own client has deleted what came after a purge.
 _PEER_TRIPLES = [(DROPPED, "purge", "purge+create", "peer+create")]
@@ -114,7 +114,7 @@ def pairs(faults: int = 1) -> Iterator[Scenario]:
         for start in (LIVE, DROPPED, PURGED, NOTHING):
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
     for one, other in combinations_with_replacement(AWAY_VERBS, 2):
-        for start in (RENAMED, BINNED):
+        for start in (RENAMED, TRASHED):
             yield Scenario("marker", start, ((one,), (other,)), Bounds(faults))
     for one, other in combinations_with_replacement(INDEXED_VERBS, 2):
         for start in (INDEXED, (*INDEXED, "drop_named")):
@@ -130,22 +130,22 @@ def row_pairs(faults: int = 2) -> Iterator[Scenario]:
 def triples() -> Iterator[Scenario]:
     """Each twice: every order of the requests, and few switches with a fault."""
     for bounds in (Bounds(0), Bounds(1, switches=2)):
-        yield from (_made("marker", each, bounds) for each in _MARKER_TRIPLES)
-    yield from (_made("marker", each, Bounds(0, switches=3)) for each in _PEER_TRIPLES)
-    yield from (_made("rows", each, Bounds(1)) for each in _ROW_TRIPLES)
+        yield from (_made("marker", line, bounds) for line in _MARKER_TRIPLES)
+    yield from (_made("marker", line, Bounds(0, switches=3)) for line in _PEER_TRIPLES)
+    yield from (_made("rows", line, Bounds(1)) for line in _ROW_TRIPLES)
 
 
 def quadruples() -> Iterator[Scenario]:
     """Every order of some, few switches between the requests of others."""
-    yield from (_made("marker", each, Bounds(0)) for each in _WHOLE_QUADRUPLES)
-    yield from (_made("rows", each, Bounds(0)) for each in _ROW_QUADRUPLES)
+    yield from (_made("marker", line, Bounds(0)) for line in _WHOLE_QUADRUPLES)
+    yield from (_made("rows", line, Bounds(0)) for line in _ROW_QUADRUPLES)
     for bounds in (Bounds(0, switches=3), Bounds(1, switches=1)):
-        yield from (_made("marker", each, bounds) for each in _MARKER_QUADRUPLES)
-    yield from (_made("rows", each, Bounds(1, switches=3)) for each in _ROW_QUADRUPLES)
+        yield from (_made("marker", line, bounds) for line in _MARKER_QUADRUPLES)
+    yield from (_made("rows", line, Bounds(1, switches=3)) for line in _ROW_QUADRUPLES)
 
 
 def _made(arbiter: str, line: tuple[tuple[str, ...] | str, ...], bounds: Bounds) -> Scenario:
     start, *actors = line
     assert isinstance(start, tuple)
-    split = tuple(tuple(each.split("+")) for each in actors if isinstance(each, str))
+    split = tuple(tuple(verbs.split("+")) for verbs in actors if isinstance(verbs, str))
     return Scenario(arbiter, start, split, bounds)

@@ -6,12 +6,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from tests.simulation.actors import Code
+from tests.simulation.actors import mutated
 from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.boundary import Boundary, Kept, Mark
+from tiltyard.catalog.boundary import Boundary, Mark, Retention
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import (
@@ -109,7 +109,7 @@ class AdvancesLate(FileVersions):
     ) -> Sequence[int]:
         found = self._catalog.find(table)
         boundary = self._boundary(found, branch)
-        retention = boundary.kept()
+        retention = boundary.retention()
         files = self._by_number(found, branch)
         selected = select(table, ranges, files, retention.shows, ignore_missing)
         if selected:
@@ -176,7 +176,7 @@ class ScrubsTagged(FileVersions):
     """Rule: a scrub spares what a tag refers to, whatever the list of what stays says."""
 
     def _hidden(
-        self, table: Table, branch: str | None, retention: Kept, files: Sequence[VersionFile]
+        self, table: Table, branch: str | None, retention: Retention, files: Sequence[VersionFile]
     ) -> set[int]:
         return {file.version for file in files if not retention.shows(file.version)}
 
@@ -277,10 +277,10 @@ def _mutant(
     split = tuple(tuple(each.split("+")) for each in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, FileVersions):
-        return Mutant(name, Code(file_versions=kind), scenario)
+        return Mutant(name, mutated(file_versions_type=kind), scenario)
     if issubclass(kind, RowVersions):
-        return Mutant(name, Code(row_versions=kind), scenario)
-    return Mutant(name, Code(references=kind), scenario)
+        return Mutant(name, mutated(row_versions_type=kind), scenario)
+    return Mutant(name, mutated(references_type=kind), scenario)
 
 
 def _managed(

@@ -13,18 +13,18 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
+from tests.simulation import actors
 from tests.simulation.actors import Code
+from tests.simulation.newcomer import Newcomer, newcomer_for
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Choice, Machine, State
-from tests.simulation.settle import Settler, settler_of
-from tiltyard.lifecycle import markers, recreation
 from tiltyard.store import Retry, read_back
 from tiltyard.versions import management
 
 
 @dataclass
-class Found:
+class SearchResult:
     """What a search came to. One that ran into a limit has seen all schedules of `depth` steps."""
 
     scenario: Scenario
@@ -32,7 +32,7 @@ class Found:
     depth: int = 0
     steps: int = 0
     faults: int = 0
-    settled: int = 0
+    resumed: int = 0
     seconds: float = 0.0
     complete: bool = True
     violation: Violation | None = None
@@ -58,7 +58,7 @@ class _OneByOne:
 
 @contextmanager
 def no_waiting(tries: int = 2) -> Iterator[None]:
-    """Doubts are settled at once, for time is the scheduler's. How often an operation starts over
+    """Doubts are resolved at once, for time is the scheduler's. How often an operation starts over
     is bounded more tightly than in earnest: two that disturb each other do so all over again."""
     quick = partial(Retry, sleep=lambda _: None, dice=lambda: 0.5)
     with (
@@ -67,8 +67,7 @@ def no_waiting(tries: int = 2) -> Iterator[None]:
         mock.patch.object(read_back, "Retry", quick),
         mock.patch.object(management, "ThreadPoolExecutor", _OneByOne),
         mock.patch.object(logging.getLogger("tiltyard.versions.row_versions"), "disabled", True),
-        mock.patch.object(recreation, "TRIES", tries),
-        mock.patch.object(markers, "TRIES", tries),
+        mock.patch.object(actors, "TRIES", tries),
     ):
         yield
 
@@ -80,40 +79,40 @@ def explore(
     most_states: int = 400_000,
     most_seconds: float = 1_000.0,
     checks_versions: bool = True,
-    settles: bool = True,
+    resumes: bool = True,
     merges: bool = True,
     keeps_views: bool = False,
-) -> Found:
+) -> SearchResult:
     """Search a scenario until something is wrong or nothing is left."""
-    found = Found(scenario)
+    result = SearchResult(scenario)
     began = time.monotonic()
     with no_waiting():
         within = machine(scenario, code, checks_versions=checks_versions, merges=merges)
-        settler = settler_of(scenario.arbiter, code) if settles else None
-        _search(within, found, settler, most_states, began + most_seconds)
+        newcomer = newcomer_for(scenario.arbiter, code) if resumes else None
+        _search(within, result, newcomer, most_states, began + most_seconds)
         if keeps_views:
-            found.views = set(within.views)
-    found.seconds = time.monotonic() - began
-    return found
+            result.views = set(within.views)
+    result.seconds = time.monotonic() - began
+    return result
 
 
 def _search(
-    within: Machine, found: Found, settler: Settler | None, most_states: int, until: float
+    within: Machine, result: SearchResult, newcomer: Newcomer | None, most_states: int, until: float
 ) -> None:
     came_from: dict[State, tuple[State, Choice] | None] = {within.start: None}
     layer = [within.start]
-    while layer and found.goes_on():
+    while layer and result.goes_on():
         following: list[State] = []
         for state in layer:
-            _visit(within, state, came_from, following, found, settler)
-            found.complete = len(came_from) <= most_states and time.monotonic() < until
-            if not found.goes_on():
+            _visit(within, state, came_from, following, result, newcomer)
+            result.complete = len(came_from) <= most_states and time.monotonic() < until
+            if not result.goes_on():
                 break
         else:
-            found.depth += 1
+            result.depth += 1
         layer = following
-    found.states = len(came_from)
-    found.settled = settler.settled if settler else 0
+    result.states = len(came_from)
+    result.resumed = newcomer.resumed if newcomer else 0
 
 
 def _visit(
@@ -121,23 +120,23 @@ def _visit(
     state: State,
     came_from: dict[State, tuple[State, Choice] | None],
     reached: list[State],
-    found: Found,
-    settler: Settler | None,
+    result: SearchResult,
+    newcomer: Newcomer | None,
 ) -> None:
     for choice in within.choices(state):
-        found.steps += 1
-        found.faults += choice.how in ("late", "twice")
+        result.steps += 1
+        result.faults += choice.how in ("late", "twice")
         following = within.take(state, choice)
         if isinstance(following, Violation):
-            found.violation, found.choices = following, [*_path(came_from, state), choice]
+            result.violation, result.choices = following, [*_path(came_from, state), choice]
             return
         if following in came_from:
             continue
         came_from[following] = (state, choice)
         reached.append(following)
-        stuck = settler.check(within, following) if settler else None
+        stuck = newcomer.check(within, following) if newcomer else None
         if stuck:
-            found.violation, found.choices = stuck, _path(came_from, following)
+            result.violation, result.choices = stuck, _path(came_from, following)
             return
 
 

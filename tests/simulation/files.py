@@ -1,4 +1,4 @@
-"""The twin of `lifecycle.files.Files`: versions and data files as plain objects.
+"""The twin of `lifecycle.recreation.Files`: versions and data files as plain objects.
 
 A version is a JSON object that names its data files and its writer's nonce. It behaves as Lance
 does where the protocols care: a commit looks for the newest version first, begins again at 1 if
@@ -15,7 +15,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError
-from tiltyard.lifecycle.files import FENCE
+from tiltyard.lifecycle.recreation import FENCE
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store
 
 
@@ -90,16 +90,16 @@ class PlainFiles:
         try:
             self._store.put_new(key, body)
         except (AlreadyThere, Ambiguous) as outcome:
-            self._settle(key, body, outcome)
+            self._read_back(key, body, outcome)
         return version
 
-    def _settle(self, key: str, body: bytes, outcome: Exception) -> None:
+    def _read_back(self, key: str, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: only another's version proves that ours can't come."""
         try:
-            found = self._store.get(key)
+            present = self._store.get(key)
         except NotThere:
             raise ServiceUnavailableError(f"no clear answer for {key}") from outcome
-        if found.body != body:
+        if present.body != body:
             raise LostRaceError(f"{key} is another's") from outcome
 
     def discard(self, staged: Staged) -> None:

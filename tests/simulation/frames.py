@@ -24,20 +24,27 @@ from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register, Rows
 from tests.simulation.store import ScheduledStore
 from tiltyard.catalog.boundary import Boundary
+from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.committer import Committer, _Submission
 from tiltyard.catalog.manifest.draft import Draft
+from tiltyard.catalog.manifest.table import NoManifestTable
 from tiltyard.clock import Clock
+from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
+from tiltyard.lifecycle.marker_arbiter import MarkerArbiter
 from tiltyard.lifecycle.purge import Purge
 from tiltyard.lifecycle.recreation import Recreation
-from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.lifecycle.trash import TrashReader
+from tiltyard.lifecycle.writing import Writing
+from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.recovery import BatchCommits, Recovery
+from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.store import Retry
 from tiltyard.versions.base import Refusals
 from tiltyard.versions.branches import Branches
@@ -56,21 +63,30 @@ _PARTS = (
     PlainFiles,
     Register,
     ScheduledStore,
+    CatalogContext,
+    CompatibleCatalog,
     DirectoryCatalog,
     ManifestCatalog,
+    NoManifestTable,
     Committer,
-    TrashReader,
-    Creation,
-    TableLifecycle,
-    MarkerPurge,
-    Markers,
-    Purge,
-    Registrar,
+    Arbiters,
+    MarkerArbiter,
+    RowArbiter,
     Recreation,
+    Renames,
+    TrashReader,
+    TableLifecycle,
+    Creation,
+    Writing,
+    Purge,
     Retry,
     Clock,
-    CatalogContext,
     TwinLance,
+    BatchCommits,
+    CommitClients,
+    MaintenanceContext,
+    Recovery,
+    TableAccess,
     Branches,
     Drifts,
     FileVersions,
@@ -86,16 +102,16 @@ _REMEMBERS = (Boundary, CommitClient, Refusals)
 
 def position(frame: FrameType | None) -> Hashable:
     """Where a paused actor is: the frames between the request and the operation's first."""
-    found = []
+    frames = []
     while frame is not None and frame.f_code.co_name != "_judged":
         if frame.f_code.co_name in _SEAM:
             frame = frame.f_back
             continue
         known = frame.f_locals
         variables = tuple((name, _value(known[name])) for name in sorted(known))
-        found.append((frame.f_code, frame.f_lasti, variables))
+        frames.append((frame.f_code, frame.f_lasti, variables))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(frames)
 
 
 def memory(part: object) -> Hashable:
@@ -103,17 +119,22 @@ def memory(part: object) -> Hashable:
     return (type(part), _value(vars(part)))
 
 
+@functools.cache
+def _is_part(kind: type) -> bool:
+    return issubclass(kind, _PARTS) or hasattr(kind, "has_no_memory")
+
+
 def _value(given: Any) -> Hashable:
     if given is None or isinstance(given, str | bytes | bool | int | float | type):
         return (type(given), given)
-    if isinstance(given, _PARTS) or hasattr(given, "has_no_memory"):
-        return f"{type(given)}"
+    if _is_part(type(given)):
+        return type(given)
     if isinstance(given, tuple | list | deque):
         return (type(given), tuple(map(_value, given)))
     if isinstance(given, set | frozenset):
         return frozenset(map(_value, given))
     if isinstance(given, dict):
-        return tuple(sorted(((str(key), _value(each)) for key, each in given.items()), key=str))
+        return tuple(sorted(((str(key), _value(value)) for key, value in given.items()), key=str))
     if dataclasses.is_dataclass(given):
         return repr(given)  # values through and through
     if isinstance(given, BaseException):
@@ -121,7 +142,7 @@ def _value(given: Any) -> Hashable:
     if isinstance(given, functools.partial):
         return (_value(given.func), _value(given.args), _value(given.keywords))
     if isinstance(given, FunctionType):
-        cells = [each.cell_contents for each in given.__closure__ or ()]
+        cells = [cell.cell_contents for cell in given.__closure__ or ()]
         defaults = given.__defaults__ or ()
         return (given.__code__, tuple(map(_value, cells)), tuple(map(_value, defaults)))
     if isinstance(given, MethodType):

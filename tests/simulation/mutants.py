@@ -11,13 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.simulation.actors import Code, Tokens
+from tests.simulation.actors import Code, Tokens, mutated
 from tests.simulation.files import PlainFiles, Staged, Written
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import Table, no_such_table
+from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.edits import Edit, RemoveIndex
 from tiltyard.catalog.manifest.rows import Row
@@ -25,14 +26,14 @@ from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import TableAlreadyExistsError
-from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge, _versions_last
-from tiltyard.lifecycle.markers import Markers, not_there
-from tiltyard.lifecycle.moves import Moves
-from tiltyard.lifecycle.purge import Claimed, Purge
-from tiltyard.lifecycle.recreation import Recreation, Seen
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.arbiter import PurgeClaim
+from tiltyard.lifecycle.marker_arbiter import MarkerArbiter, versions_last
+from tiltyard.lifecycle.recreation import Recreation
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.row_arbiter import RowArbiter
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.names import TableId
-from tiltyard.store import NotThere, Progress
+from tiltyard.store import NotThere
 
 
 @dataclass(frozen=True)
@@ -42,53 +43,53 @@ class Mutant:
     name: str
     code: Code
     scenario: Scenario
-    settles: bool = False  # what goes wrong is that a newcomer can't go on
+    blocks: bool = False  # what goes wrong is that a newcomer can't go on
 
 
 # -- purging
 
 
-class ListsAfterClaim(MarkerPurge):
+class ListsAfterClaim(MarkerArbiter):
     """Rule: what may be deleted is listed before the claim."""
 
-    def delete(self, claim: Claim, progress: Progress | None = None) -> None:
-        entries = list(self._store.walk(names.table_directory(claim.name)))
-        self._store.delete_many(_versions_last(entries), progress)
+    def claim(self, dropped: DroppedTable) -> PurgeClaim:
+        return replace(super().claim(dropped), keys=None)
 
 
-class ChecksThenDeletes(MarkerPurge):
+class ChecksThenDeletes(MarkerArbiter):
     """Rule: a purge begins with a swap. This one looks, deletes, and swaps at the end."""
 
-    def claim(self, name: str, generation: str | None = None) -> Claim:
-        present = self._recreation.settled(name)
+    def claim(self, dropped: DroppedTable) -> PurgeClaim:
+        present = self._recreation.decided_marker(dropped.id[0])
         if present.state is not State.DELETED:
-            raise not_there(name, present)
-        entries = list(self._store.walk(names.table_directory(name)))
-        return Claim(name, present, tuple(_versions_last(entries)), 0)
+            raise no_such_table(dropped.id)
+        entries = list(self._store.walk(dropped.location))
+        return PurgeClaim(dropped, versions_last(entries), 0, present)
 
 
-class ForgetsFloor(MarkerPurge):
+class ForgetsFloor(MarkerArbiter):
     """Rule: whoever takes a purge over copies its floor and its last manifest."""
 
-    def _claim(self, name: str, generation: str | None) -> Claim:
-        present = self._recreation.settled(name)
+    def _claim(self, dropped: DroppedTable) -> PurgeClaim:
+        name = dropped.id[0]
+        present = self._recreation.decided_marker(name)
         if present.state not in (State.DELETED, State.PURGING):
-            raise not_there(name, present)
-        entries = list(self._store.walk(names.table_directory(name)))
+            raise no_such_table(dropped.id)
+        entries = list(self._store.walk(dropped.location))
         fresh = replace(present, floor=0, last_manifest=None, version_at_drop=None)
         kept = self._last_manifest(fresh, entries)
         following = replace(
             fresh, state=State.PURGING, floor=kept.version if kept else 0, last_manifest=kept
         )
         claimed = marker.swap(self._store, name, present, following, self._clock)
-        return Claim(name, claimed, tuple(_versions_last(entries)), 0)
+        return PurgeClaim(dropped, versions_last(entries), 0, claimed)
 
 
-class DeletesMarker(Markers):
+class DeletesMarker(MarkerArbiter):
     """Rule: a marker is never deleted."""
 
-    def _undrop(self, name: str, generation: str | None, keep_newer: bool) -> Marker:
-        present = self.restorable(name, generation, keep_newer)
+    def _undrop(self, name: str, generation: str, keep_newer: bool) -> Marker:
+        present = self._restorable(name, generation, keep_newer)
         self._store.delete(names.marker_key(name))
         return present
 
@@ -168,10 +169,10 @@ class SkipsLandedVersion(Recreation):
 class SkipsFence(Recreation):
     """Rule: a create over a dropped table is only rolled back behind a fence."""
 
-    def _finish_revival(self, name: str, reviving: Marker) -> None:
+    def _finish_stalled(self, name: str, reviving: Marker) -> None:
         files, self._files = self._files, _NoFence(self._files)
         try:
-            super()._finish_revival(name, reviving)
+            super()._finish_stalled(name, reviving)
         finally:
             self._files = files
 
@@ -208,34 +209,35 @@ class GoesLiveWithoutFloor(Recreation):
 # -- renaming
 
 
-class NeverArrives(Moves):
+class NeverArrives(Renames):
     """Rule: a rename is final by a swap of the marker. This one only looks."""
 
     def _arrive(self, name: str, row: Row) -> bool:
         return marker.read(self._store, name).handed_to(row)
 
 
-class TrustsLanded(Moves):
+class TrustsLanded(Renames):
     """Rule: whoever changes the row of a rename first sees to it that the rename is final."""
 
     def guarded(self, table: Table, edit: Edit) -> Edit:
         return edit
 
 
-class ComesHomeByMarker(Moves):
-    """Rule: a renamed table comes home by its row first. Here the marker goes first."""
+class ReturnsByMarker(Renames):
+    """Rule: a table gets the name of its directory back by its row first. Here the marker goes
+    first."""
 
-    def come_home(self, found: Table, target: TableId) -> Table:
+    def rename_back(self, table: Table, target: TableId) -> Table:
         present = marker.read(self._store, target[0])
         marker.swap(self._store, target[0], present, present.forgotten(), self._clock)
-        self._manifest.submit(RemoveIndex(found.id, found.location))
-        return replace(found, id=target)
+        self._manifest.submit(RemoveIndex(table.id, table.location))
+        return replace(table, id=target)
 
 
-class DeletesUnburied(Moves):
+class DeletesWithoutTombstone(Renames):
     """Rule: the purge of a renamed table swaps its marker before it deletes. This one looks."""
 
-    def bury(self, trashed: Row) -> bool:
+    def tombstone(self, trashed: Row) -> bool:
         return self._manifest.is_trusted(trashed)
 
 
@@ -246,11 +248,14 @@ class LeavesRowsOver(ManifestCatalog):
         return snapshot
 
 
+# -- writing in two halves
+
+
 class OverlooksTheMarker(Recreation):
     """Rule: files that are there before the claim count only if the marker is as it was before
     them."""
 
-    def create(self, name: str, rows: Any, seen: Seen | None = None) -> int:
+    def create(self, name: str, rows: Any, guard: TableGuard | None = None) -> int:
         return super().create(name, rows)
 
 
@@ -266,11 +271,11 @@ class StagesAgain(PlainFiles):
 # -- rows
 
 
-class PurgesWithoutClaim(Purge):
+class PurgesWithoutClaim(RowArbiter):
     """Rule: a row is marked as being purged before anything is deleted."""
 
-    def claim(self, dropped: Trashed) -> Claimed:
-        return Claimed(dropped, None)
+    def claim(self, dropped: DroppedTable) -> PurgeClaim:
+        return PurgeClaim(dropped, None)
 
 
 _DROPPED = ("create", "drop")
@@ -287,105 +292,105 @@ def _of_marker(
 MUTANTS = [
     Mutant(
         "lists after the claim",
-        Code(marker_purge=ListsAfterClaim),
+        mutated(marker_arbiter_type=ListsAfterClaim),
         _of_marker(_DROPPED, ("purge",), ("purge", "create")),
     ),
     Mutant(
         "equal bodies",
-        Code(tokens=EqualTokens),
+        mutated(tokens_type=EqualTokens),
         _of_marker(("create", "drop", "undrop"), ("drop", "undrop"), faults=1),
     ),
     Mutant(
         "deletes the marker",
-        Code(markers=DeletesMarker),
+        mutated(marker_arbiter_type=DeletesMarker),
         _of_marker(_DROPPED, ("undrop", "drop"), faults=1),
     ),
     Mutant(
         "checks, then deletes",
-        Code(marker_purge=ChecksThenDeletes),
+        mutated(marker_arbiter_type=ChecksThenDeletes),
         _of_marker(_DROPPED, ("purge",), ("create",)),
     ),
     Mutant(
         "versions restart",
-        Code(recreation=Restarts),
+        mutated(recreation_type=Restarts),
         _of_marker(_DROPPED, ("purge",), ("purge", "create")),
     ),
     Mutant(
         "forgets the floor",
-        Code(marker_purge=ForgetsFloor),
+        mutated(marker_arbiter_type=ForgetsFloor),
         _of_marker(_DROPPED, ("purge",), ("purge", "create"), faults=1),
     ),
     Mutant(
         "reuses data files",
-        Code(recreation=ReusesData),
+        mutated(recreation_type=ReusesData),
         _of_marker(_DROPPED, ("create",), ("purge",)),
     ),
     Mutant(
         "rebases",
-        Code(recreation=TrustsRebase, files=RebasingFiles),
+        mutated(recreation_type=TrustsRebase, files_type=RebasingFiles),
         _of_marker(_DROPPED, ("create",), ("purge", "create")),
     ),
     Mutant(
         "skips the landed version",
-        Code(recreation=SkipsLandedVersion),
+        mutated(recreation_type=SkipsLandedVersion),
         _of_marker(_DROPPED, ("purge",), ("purge", "create"), faults=1),
     ),
     Mutant(
         "skips the fence",
-        Code(recreation=SkipsFence),
+        mutated(recreation_type=SkipsFence),
         _of_marker(_DROPPED, ("create",), ("undrop",)),
     ),
     Mutant(
         "looks once",
-        Code(recreation=LooksOnce),
+        mutated(recreation_type=LooksOnce),
         _of_marker((), ("create",), ("create", "drop", "purge")),
     ),
     Mutant(
         "goes live without the floor",
-        Code(recreation=GoesLiveWithoutFloor),
+        mutated(recreation_type=GoesLiveWithoutFloor),
         _of_marker(_DROPPED, ("purge",), ("purge", "create"), ("peer", "create"), switches=3),
     ),
     Mutant(
         "renames never arrive",
-        Code(moves=NeverArrives),
+        mutated(renames_type=NeverArrives),
         _of_marker(("create",), ("rename",), ("register",)),
     ),
     Mutant(
         "trusts a row that has landed",
-        Code(moves=TrustsLanded),
+        mutated(renames_type=TrustsLanded),
         _of_marker(("create",), ("rename",), ("drop_other",), ("register",)),
     ),
     Mutant(
-        "comes home by the marker",
-        Code(moves=ComesHomeByMarker),
-        _of_marker(_RENAMED, ("rename_home",), ("drop_other",)),
+        "returns by the marker",
+        mutated(renames_type=ReturnsByMarker),
+        _of_marker(_RENAMED, ("rename_back",), ("drop_other",)),
     ),
     Mutant(
-        "deletes what is not buried",
-        Code(moves=DeletesUnburied),
+        "deletes without a tombstone",
+        mutated(renames_type=DeletesWithoutTombstone),
         _of_marker(
             (*_RENAMED, "drop_other"), ("purge_other",), ("purge_other", "zombie", "register")
         ),
     ),
     Mutant(
         "leaves rows over",
-        Code(manifest=LeavesRowsOver),
+        mutated(manifest_type=LeavesRowsOver),
         _of_marker(("create",), ("rename",), ("deregister",), faults=1),
-        settles=True,
+        blocks=True,
     ),
     Mutant(
         "overlooks the marker",
-        Code(recreation=OverlooksTheMarker),
+        mutated(recreation_type=OverlooksTheMarker),
         _of_marker(_DROPPED, ("write",), ("purge",)),
     ),
     Mutant(
         "stages files again",
-        Code(files=StagesAgain),
+        mutated(files_type=StagesAgain),
         _of_marker(_DROPPED, ("write",), ("zombie",)),
     ),
     Mutant(
         "purges a row without a claim",
-        Code(purge=PurgesWithoutClaim),
+        mutated(row_arbiter_type=PurgesWithoutClaim),
         Scenario("rows", _DROPPED, (("purge",), ("undrop",)), Bounds(0)),
     ),
 ]

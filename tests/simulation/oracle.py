@@ -66,7 +66,7 @@ class Oracle:
         """One request was delivered: who began with it, what is there now, who ended with it."""
         ghost = self._opened(ghost, started) if started else ghost
         allowed = self._closure(ghost)
-        beliefs = frozenset(each for each in allowed if self.spec.matches(each.state, view))
+        beliefs = frozenset(belief for belief in allowed if self.spec.matches(belief.state, view))
         if not beliefs:
             return self._unexplained(allowed, view)
         reached = max(ghost.reached, self.spec.reached(view))
@@ -82,7 +82,7 @@ class Oracle:
             if op.verb in UNPROMISED:
                 continue
             wanted = end.verdict == "ok" and op.verb != "look"
-            beliefs = frozenset(each for each in beliefs if (op in each.applied) == wanted)
+            beliefs = frozenset(belief for belief in beliefs if (op in belief.applied) == wanted)
             if not beliefs:
                 return Violation("untrue", f"{op} said {end.verdict} ({end.detail}): {view}")
         return Ghost(beliefs, open_, ghost.tainted, reached, ghost.has_peer)
@@ -90,7 +90,7 @@ class Oracle:
     def _opened(self, ghost: Ghost, op: Op) -> Ghost:
         """Writers that overlap an unaware client's delete may lose files to it, now or later."""
         open_ = ghost.open | {op}
-        has_open_peer = any(each.verb == "peer" for each in open_)
+        has_open_peer = any(op.verb == "peer" for op in open_)
         return Ghost(
             ghost.beliefs,
             open_,
@@ -114,6 +114,6 @@ class Oracle:
         return allowed
 
     def _unexplained(self, allowed: set[Belief], view: Any) -> Violation:
-        expected = " or ".join(sorted({str(each.state) for each in allowed}))
+        expected = " or ".join(sorted({str(belief.state) for belief in allowed}))
         kind = "lost" if self.spec.broken(view) else "unexplained"
         return Violation(kind, f"found {view}, allowed were {expected}")

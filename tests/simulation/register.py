@@ -7,12 +7,12 @@ edits ask of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tests.simulation.requests import REGISTER, Objects
 from tiltyard import names
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ServiceUnavailableError
@@ -55,8 +55,8 @@ class Rows:
 
     def below(self, namespace: NamespaceId) -> list[Row]:
         prefix = names.object_id(namespace) + DELIMITER if namespace else ""
-        found = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
-        return [row for row in found if not row.is_version]
+        rows = (self.rows[key] for key in sorted(self.rows) if key.startswith(prefix))
+        return [row for row in rows if not row.is_version]
 
     def holds_any(self, namespace: NamespaceId) -> bool:
         return bool(self.below(namespace))
@@ -70,13 +70,23 @@ class Rows:
             and not names.is_own_location(row.object_id, row.location)
         ]
 
+    @property
+    def taken_directories(self) -> Collection[str]:
+        return {
+            row.location
+            for row in self.rows.values()
+            if row.location
+            and MOVED not in row.metadata
+            and not names.is_own_location(row.object_id, row.location)
+        }
+
     def rows_at(self, directory: str) -> list[Row]:
         return [row for row in self.rows.values() if row.location == directory]
 
     def last_trashed(self, object_id: str) -> Row | None:
         trashed = self.below((names.TRASH,))
-        found = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
-        return max(found, key=lambda row: row.object_id, default=None)
+        drops = [row for row in trashed if names.object_id(row.id[2:]) == object_id]
+        return max(drops, key=lambda row: row.object_id, default=None)
 
 
 class Register:
@@ -116,15 +126,15 @@ class Register:
             else:
                 self._store.replace(REGISTER, body, base.tag)
         except (AlreadyThere, Changed, Ambiguous) as outcome:
-            self._settle(body, outcome)
+            self._read_back(body, outcome)
 
-    def _settle(self, body: bytes, outcome: Exception) -> None:
+    def _read_back(self, body: bytes, outcome: Exception) -> None:
         """As `catalog.pylance` does: find out whose the commit is."""
         try:
-            found = self._store.get(REGISTER).body
+            present = self._store.get(REGISTER).body
         except NotThere:
-            found = b""
-        if found == body:
+            present = b""
+        if present == body:
             return
         if isinstance(outcome, Ambiguous):
             raise ServiceUnavailableError("no clear answer for a commit") from outcome
@@ -141,7 +151,7 @@ def encode(version: int, commit: str, rows: Mapping[str, Row]) -> bytes:
 
 def decode(blob: Blob) -> Rows:
     version, _, listed = json.loads(blob.body)
-    return Rows(version, {each[0]: Row(*each) for each in listed}, blob.tag)
+    return Rows(version, {entry[0]: Row(*entry) for entry in listed}, blob.tag)
 
 
 def rows_of(objects: Objects) -> Mapping[str, Row]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from tests.simulation import catalogue, commit_catalogue, sample
 from tests.simulation.actors import Code
 from tests.simulation.commit_mutants import COMMIT_MUTANTS
-from tests.simulation.explore import Found, explore, no_waiting
+from tests.simulation.explore import SearchResult, explore, no_waiting
 from tests.simulation.mutants import MUTANTS
 from tests.simulation.sample import Sampled
 from tests.simulation.scenarios import PLAIN, Scenario, machine
@@ -43,7 +43,7 @@ T = TypeVar("T")
 PREFACE = """\
 Every order of the requests of a scenario's actors, unless a line tells its bound. A crash is an
 actor that is never asked again, so every state is also one in which any of them have crashed; from
-every catalog that comes about a newcomer has to be able to go on ("settled"). Faults are
+every catalog that comes about a newcomer has to be able to go on ("resumed"). Faults are
 conditional writes whose answer is lost or that arrive late, and writes and deletes that arrive
 twice, so many in one schedule; data files and the file for Lance's own clients meet them in
 random schedules only. An operation starts over once, in random schedules three times."""
@@ -62,11 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.seed is not None:
         return show_seed(chosen.seed)
     if chosen.replay:
-        choices = [Choice.parse(each) for each in chosen.choices.split()]
-        code = next(
-            (each.code for each in [*MUTANTS, *COMMIT_MUTANTS] if each.name == chosen.mutant), PLAIN
-        )
-        return show(parse(chosen.replay), choices, code=code)
+        choices = [Choice.parse(text) for text in chosen.choices.split()]
+        codes = {mutant.name: mutant.code for mutant in (*MUTANTS, *COMMIT_MUTANTS)}
+        return show(parse(chosen.replay), choices, code=codes.get(chosen.mutant, PLAIN))
     return report(chosen.schedules, chosen.minutes)
 
 
@@ -87,7 +85,7 @@ def report(schedules: int, minutes: float) -> int:
             if scenarios is None:
                 failed += _tell_samples(pool, schedules, until)
                 continue
-            _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'settled':>8}")
+            _say(f"{'':64}{'faults':>7}{'states':>9}{'steps':>9}{'faulty':>8}{'resumed':>8}")
             failed += _tell(_search_all(pool, list(scenarios()), most_states, until))
     _say(f"\n{failed} violations; {time.monotonic() - began:.0f} s")
     return 1 if failed else 0
@@ -95,10 +93,10 @@ def report(schedules: int, minutes: float) -> int:
 
 def _search_all(
     pool: ProcessPoolExecutor, scenarios: Sequence[Scenario], most_states: int, until: float
-) -> list[Found]:
+) -> list[SearchResult]:
     """Search scenarios; each may take its share of the time that is left."""
 
-    def searches() -> Iterator[Callable[[], Found]]:
+    def searches() -> Iterator[Callable[[], SearchResult]]:
         for number, scenario in enumerate(scenarios):
             share = WORKERS * (until - time.monotonic()) / (len(scenarios) - number)
             seconds = max(share, LEAST_SECONDS)
@@ -118,41 +116,43 @@ def _run(pool: ProcessPoolExecutor, tasks: Iterator[Callable[[], T]]) -> Iterato
         yield left.result()
 
 
-def _tell(found: list[Found]) -> int:
-    for name, members in groupby(found, key=_line):
+def _tell(results: list[SearchResult]) -> int:
+    for name, members in groupby(results, key=_line):
         group = list(members)
         bounds = group[0].scenario.bounds
         _say(
-            f"{name:64}{bounds.faults:7}{sum(each.states for each in group):9}"
-            f"{sum(each.steps for each in group):9}{sum(each.faults for each in group):8}"
-            f"{sum(each.settled for each in group):8}{_limits(group)}"
+            f"{name:64}{bounds.faults:7}{sum(result.states for result in group):9}"
+            f"{sum(result.steps for result in group):9}{sum(result.faults for result in group):8}"
+            f"{sum(result.resumed for result in group):8}{_limits(group)}"
         )
-    wrong = [each for each in found if each.violation]
-    for each in wrong:
-        _say(f"\n{each.scenario.name}: {each.violation}")
-        _say(f'  --replay "{each.scenario.name}" --choices "{" ".join(map(str, each.choices))}"')
-        show(each.scenario, each.choices)
-    total = sum(each.states for each in found)
-    _say(f"{len(found)} scenarios, {total} states, {len(wrong)} violations")
+    wrong = [result for result in results if result.violation]
+    for result in wrong:
+        _say(f"\n{result.scenario.name}: {result.violation}")
+        _say(
+            f'  --replay "{result.scenario.name}" --choices "{" ".join(map(str, result.choices))}"'
+        )
+        show(result.scenario, result.choices)
+    total = sum(result.states for result in results)
+    _say(f"{len(results)} scenarios, {total} states, {len(wrong)} violations")
     return len(wrong)
 
 
-def _line(found: Found) -> str:
+def _line(result: SearchResult) -> str:
     """Pairs from different starts share a line."""
-    name = found.scenario.name
+    name = result.scenario.name
     return (
         name
-        if len(found.scenario.actors) > 2
+        if len(result.scenario.actors) > 2
         else f"{name.partition(':')[0]}:{name.partition('|')[2]}"
     )
 
 
-def _limits(group: list[Found]) -> str:
+def _limits(group: list[SearchResult]) -> str:
     told = []
     switches = group[0].scenario.bounds.switches
     if switches is not None:
         told.append(f"at most {switches} switches")
-    cut = [each.depth for each in group if not each.complete and not each.violation]
+    cut = [result.depth for result in group if not result.complete and not result.violation]
     if cut:
         told.append(f"stopped after all schedules of {min(cut)} steps")
     return f"  ({'; '.join(told)})" if told else ""
@@ -191,7 +191,7 @@ def parse(name: str) -> Scenario:
     arbiter, _, rest = name.partition(": ")
     start, _, actors = rest.partition(" | ")
     before = () if start == "nothing" else tuple(start.split("+"))
-    split = tuple(tuple(each.split("+")) for each in actors.split(" || "))
+    split = tuple(tuple(verbs.split("+")) for verbs in actors.split(" || "))
     return Scenario(arbiter, before, split, Bounds(9, everywhere=True))
 
 

@@ -54,14 +54,14 @@ def serve(objects: Objects, request: Request) -> tuple[Objects, Answer]:
     """What an object store does, atomically. The given objects are left alone."""
     verb, key, body, tag = request
     if verb == "get":
-        found = objects.get(key)
-        return objects, MISSING if found is None else Answer("blob", found)
+        present = objects.get(key)
+        return objects, MISSING if present is None else Answer("blob", present)
     if verb in ("list", "first", "walk"):
         return objects, _listed(objects, verb, key)
     if verb == "delete":
         if key not in objects:
             return objects, DONE
-        return {each: value for each, value in objects.items() if each != key}, DONE
+        return {name: value for name, value in objects.items() if name != key}, DONE
     if verb == "put_new" and key in objects:
         return objects, EXISTS
     if verb == "replace" and (key not in objects or tag_of(objects[key]) != tag):
@@ -79,7 +79,7 @@ def _listed(objects: Objects, verb: str, prefix: str) -> Answer:
         return Answer(
             "entries",
             tuple(
-                (each, len(objects[each])) if each in objects else (f"{each}/", 0) for each in level
+                (name, len(objects[name])) if name in objects else (f"{name}/", 0) for name in level
             ),
         )
     return Answer("entries", tuple((key, len(objects[key])) for key in keys))

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from tests.simulation.actors import Code
 from tests.simulation.explore import no_waiting
+from tests.simulation.newcomer import Newcomer, newcomer_for
 from tests.simulation.oracle import Violation
 from tests.simulation.scenarios import PLAIN, Scenario, machine
 from tests.simulation.search import Bounds, Choice, Machine, State
-from tests.simulation.settle import Settler, settler_of
 
 # So many seeds in a row share a scenario, and what was interned for it.
 BLOCK = 200
@@ -72,7 +72,7 @@ _VERBS = {
         "register": 1,
         "rename": 2,
         "undrop_as": 1,
-        "rename_home": 1,
+        "rename_back": 1,
         "drop_other": 1,
         "undrop_other": 1,
         "deregister_other": 1,
@@ -131,7 +131,7 @@ def scenario_of(seed: int) -> Scenario:
 
 def sample(first: int, count: int, code: Code = PLAIN, *, seconds: float = float("inf")) -> Sampled:
     """Run schedules, one for each seed, until one goes wrong or time is up."""
-    found = Sampled()
+    sampled = Sampled()
     began = time.monotonic()
     with no_waiting(TRIES):
         within: Machine | None = None
@@ -139,28 +139,28 @@ def sample(first: int, count: int, code: Code = PLAIN, *, seconds: float = float
             if within is None or seed % BLOCK == 0:
                 scenario = scenario_of(seed)
                 within = machine(scenario, code)
-                settler = settler_of(scenario.arbiter, code)
-            choices, violation = _run(within, settler, random.Random(seed), found)
-            found.schedules += 1
+                newcomer = newcomer_for(scenario.arbiter, code)
+            choices, violation = _run(within, newcomer, random.Random(seed), sampled)
+            sampled.schedules += 1
             if violation is not None:
-                found.seed, found.violation, found.choices = seed, violation, choices
+                sampled.seed, sampled.violation, sampled.choices = seed, violation, choices
                 break
             if time.monotonic() - began > seconds:
                 break
-    found.seconds = time.monotonic() - began
-    return found
+    sampled.seconds = time.monotonic() - began
+    return sampled
 
 
 def choices_of(seed: int) -> list[Choice]:
     """The steps of a seed's schedule."""
     scenario = scenario_of(seed)
     with no_waiting(TRIES):
-        settler = settler_of(scenario.arbiter, PLAIN)
-        return _run(machine(scenario), settler, random.Random(seed), Sampled())[0]
+        newcomer = newcomer_for(scenario.arbiter, PLAIN)
+        return _run(machine(scenario), newcomer, random.Random(seed), Sampled())[0]
 
 
 def _run(
-    within: Machine, settler: Settler, dice: random.Random, found: Sampled
+    within: Machine, newcomer: Newcomer, dice: random.Random, sampled: Sampled
 ) -> tuple[list[Choice], Violation | None]:
     state, choices = within.start, list[Choice]()
     # Some schedules switch at every step, others let an actor go on for long.
@@ -171,14 +171,14 @@ def _run(
         if choice is None:
             break
         choices.append(choice)
-        found.steps += 1
-        found.faults += choice.how in ("late", "twice")
-        found.crashes += choice.how == "crash"
+        sampled.steps += 1
+        sampled.faults += choice.how in ("late", "twice")
+        sampled.crashes += choice.how == "crash"
         following = within.take(state, choice)
         if isinstance(following, Violation):
             return choices, following
         state = following
-    return choices, settler.check(within, state)
+    return choices, newcomer.check(within, state)
 
 
 def _choose(
@@ -190,17 +190,17 @@ def _choose(
     before: list[Choice],
 ) -> Choice | None:
     every = list(within.choices(state))
-    plain = [each for each in every if each.actor >= 0 and not each.how]
+    plain = [choice for choice in every if choice.actor >= 0 and not choice.how]
     if not plain:
         return dice.choice(every) if every and dice.random() < 0.8 else None
     if dice.random() < fault:
-        faulty = [each for each in every if each.how]
+        faulty = [choice for choice in every if choice.how]
         if faulty:
             return dice.choice(faulty)
         if dice.random() < 0.3:
             return Choice(dice.choice(plain).actor, "crash")
     if before and dice.random() < patience:
-        same = [each for each in plain if each.actor == before[-1].actor]
+        same = [choice for choice in plain if choice.actor == before[-1].actor]
         if same:
             return same[0]
     return dice.choice(plain)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tests.simulation import actors, commits
-from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code
+from tests.simulation.actors import MARKER_VERBS, ROW_VERBS, Code, SimulatedServices
 from tests.simulation.commits import (
     MANAGED_COMMIT_VERBS,
     MARKED_COMMIT_VERBS,
@@ -23,7 +23,7 @@ from tests.simulation.specs import MarkerSpec, Op, RowsSpec, Spec
 
 LETTERS = "abcdefgh"
 BEFORE = "opqrstuvw"
-PLAIN = Code()
+PLAIN = SimulatedServices
 COMMITS = {
     "versions": MARKED_COMMIT_VERBS,
     "versions of a row": ROW_COMMIT_VERBS,
@@ -44,7 +44,7 @@ class Scenario:
     @property
     def name(self) -> str:
         before = "+".join(self.start) or "nothing"
-        return f"{self.arbiter}: {before} | {' || '.join('+'.join(each) for each in self.actors)}"
+        return f"{self.arbiter}: {before} | {' || '.join('+'.join(verbs) for verbs in self.actors)}"
 
 
 def spec_of(arbiter: str) -> Spec:
@@ -91,7 +91,7 @@ def _begun(arbiter: str, start: tuple[str, ...], code: Code) -> Objects:
     assert len(start) <= len(BEFORE)
     for letter, verb in zip(BEFORE, start, strict=False):
         objects, finished = alone(process(arbiter, letter, (verb,), code), objects)
-        assert [each.verdict for each in finished] == ["ok"], finished
+        assert [end.verdict for end in finished] == ["ok"], finished
     return objects
 
 
@@ -111,5 +111,5 @@ def machine(
     oracle = _judge(scenario.arbiter, checks_versions, scenario.bounds.faults)
     is_files = scenario.arbiter in ("versions", "versions of a row")
     quiet = is_quiet if is_files else None
-    objects = _begun(scenario.arbiter, scenario.start, code)
+    objects = _begun(scenario.arbiter, scenario.start, code)  # type: ignore[arg-type]
     return Machine(processes, ops, oracle, objects, scenario.bounds, quiet)

@@ -6,7 +6,7 @@ judge remembers. Everything in it is interned, so that a step is a few look-ups 
 Faults cost: a `late` conditional write (its actor hears that nobody knows; it arrives later, at
 once or never: a lost answer is one that arrives at once) and a `twice` delivered write. A crash
 costs nothing and needs no step: it is an actor that is never asked again, and every state is
-judged, and settled by a newcomer, as it is. So is a late request of a crashed actor: it is the
+judged, and resumed by a newcomer, as it is. So is a late request of a crashed actor: it is the
 request that such an actor makes last.
 """
 
@@ -23,7 +23,7 @@ from tests.simulation.specs import Op
 from tiltyard import names
 
 # Verbs that never look into a whole directory; checked whenever one makes a request.
-NEVER_LIST = ("create", "look", "zombie", "hold")
+NEVER_LIST = ("look", "zombie", "hold")
 
 
 class State(NamedTuple):
@@ -115,7 +115,7 @@ class Machine:
         self.start = State(
             first,
             (),
-            tuple(each.root for each in processes),
+            tuple(process.root for process in processes),
             self._remember(oracle.start(self.views[first])),
             bounds.faults,
             -1,
@@ -201,8 +201,8 @@ class Machine:
         for at, node in enumerate(state.nodes):
             if node.request is None or not _is_data(node.request):
                 continue
-            others = (each for each in range(len(state.nodes)) if each != at)
-            if not any(self._may_list(each, state.nodes[each]) for each in others):
+            others = (other for other in range(len(state.nodes)) if other != at)
+            if not any(self._may_list(other, state.nodes[other]) for other in others):
                 return at
         return None
 
@@ -219,9 +219,9 @@ class Machine:
                 continue
             others = frozenset(
                 op.verb
-                for each, other in enumerate(state.nodes)
-                if each != at and other.request is not None
-                for op in self._ops[each][other.at :]
+                for index, other in enumerate(state.nodes)
+                if index != at and other.request is not None
+                for op in self._ops[index][other.at :]
             )
             if self._quiet(node.request.key, node.request.writes, others):
                 return at
@@ -268,7 +268,7 @@ class Machine:
             state.ghost,
             ops[node.at] if node.is_first else None,
             catalog,
-            tuple((ops[each.at], each) for each in finished),
+            tuple((ops[end.at], end) for end in finished),
         )
         if isinstance(ghost, Violation):
             return ghost

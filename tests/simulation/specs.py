@@ -121,16 +121,16 @@ class MarkerSpec:
                 yield from self._rename(state, ["live"])
             case "undrop_as" if kind in _DROPPED or kind in _UNDERWAY:
                 yield from self._rename(state, _DROPPED)
-            case "rename_home" if kind in ("arrived", "returned"):
+            case "rename_back" if kind in ("arrived", "returned"):
                 yield Arrow(Marked("returned", content))
                 yield Arrow(Marked("live", content))
             case "drop_other" if kind == "arrived":
-                yield Arrow(Marked("binned", content))
-            case "undrop_other" if kind == "binned":
+                yield Arrow(Marked("trashed", content))
+            case "undrop_other" if kind == "trashed":
                 yield Arrow(Marked("arrived", content))
             case "deregister_other" if kind == "arrived":
                 yield Arrow(Marked("loose", content))
-            case "purge_other" if kind in ("binned", "emptied"):
+            case "purge_other" if kind in ("trashed", "emptied"):
                 yield Arrow(Marked("emptied", ANY))
                 yield Arrow(Marked("buried", ANY))
             case "zombie" if content in (None, RESERVED):
@@ -195,10 +195,10 @@ class RowsSpec:
         return state == view and not self.broken(view)
 
     def arrows(self, op: Op, state: RowsView, tainted: bool) -> Iterator[Arrow]:
-        free = {each.place for each in state}.isdisjoint
+        free = {table.place for table in state}.isdisjoint
         match op.verb:
             case "create" if free([TABLE]):
-                if all(each.content != op.by for each in state):
+                if all(table.content != op.by for table in state):
                     yield Arrow(state | {Held(TABLE, op.by)})
             case "drop":
                 yield from _moves(state, [TABLE], "trash")
@@ -214,14 +214,14 @@ class RowsSpec:
                 yield from _moves(state, ["trash", "held"], "held")
             case "purge":
                 yield from _moves(state, ["trash", "purging"], "purging")
-                for each in state:
-                    if each.place in ("trash", "purging"):
-                        yield Arrow(state - {each})
+                for table in state:
+                    if table.place in ("trash", "purging"):
+                        yield Arrow(state - {table})
             case _:
                 pass
 
     def broken(self, view: RowsView) -> bool:
-        return any(each.content in (BROKEN, None) for each in view)
+        return any(table.content in (BROKEN, None) for table in view)
 
     def reached(self, view: RowsView) -> int:
         return 0
@@ -231,6 +231,6 @@ class RowsSpec:
 
 
 def _moves(state: RowsView, places: list[str], target: str) -> Iterator[Arrow]:
-    for each in state:
-        if each.place in places:
-            yield Arrow(state - {each} | {Held(target, each.content)})
+    for table in state:
+        if table.place in places:
+            yield Arrow(state - {table} | {Held(target, table.content)})

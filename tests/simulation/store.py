@@ -56,8 +56,10 @@ class ScheduledStore:
     def list(self, prefix: str = "") -> Listing:
         start = len(prefix) + 1 if prefix else 0
         entries = self._entries("list", prefix)
-        objects = tuple(each for each in entries if "/" not in each.key[start:])
-        below = {each.key[start:].partition("/")[0] for each in entries if "/" in each.key[start:]}
+        objects = tuple(entry for entry in entries if "/" not in entry.key[start:])
+        below = {
+            entry.key[start:].partition("/")[0] for entry in entries if "/" in entry.key[start:]
+        }
         return Listing(objects, tuple(sorted(below)))
 
     def first(self, prefix: str) -> Entry | None:
@@ -107,8 +109,8 @@ class ScheduledStore:
         return Tag(tag_of(request.body))
 
     def _entries(self, verb: str, prefix: str) -> tuple[Entry, ...]:
-        found = self._answer(Request(verb, prefix)).value
-        return tuple(Entry(key, size, 0) for key, size in found)
+        listed = self._answer(Request(verb, prefix)).value
+        return tuple(Entry(key, size, 0) for key, size in listed)
 
     def _answer(self, request: Request) -> Answer:
         answer = self._ask(request)

@@ -75,7 +75,7 @@ def test_no_two_or_three_lose_anything_in_any_order() -> None:
 @every_mutant
 def test_a_guard_left_out_is_found_out(mutant: Mutant) -> None:
     """What is found has to be a loss, not its cause."""
-    found = explore(mutant.scenario, mutant.code, settles=False, checks_versions=False)
+    found = explore(mutant.scenario, mutant.code, resumes=False, checks_versions=False)
     assert found.violation is not None
     assert found.violation.kind in ("lost", "false", "half", "left")
     assert LOSSES.get(mutant.name, "") in f"{found.violation.kind}: {found.violation.text}"
@@ -97,4 +97,4 @@ def test_merging_positions_hides_no_state() -> None:
         assert merged.complete
         assert apart.complete
         assert merged.views == apart.views
-        assert merged.settled == apart.settled
+        assert merged.resumed == apart.resumed

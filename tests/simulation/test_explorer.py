@@ -28,15 +28,15 @@ def _told(scenario: Scenario, choices: object) -> str:
 def _must_hold(scenarios: Iterator[Scenario], most_states: int) -> int:
     states = 0
     for scenario in scenarios:
-        found = explore(scenario, most_states=most_states)
-        states += found.states
-        assert found.violation is None, _told(scenario, found.choices)
+        result = explore(scenario, most_states=most_states)
+        states += result.states
+        assert result.violation is None, _told(scenario, result.choices)
     return states
 
 
 @pytest.mark.parametrize("verb", catalogue.MARKER_VERBS)
 def test_no_two_operations_at_a_v1_location_lose_anything(verb: str) -> None:
-    mine = (each for each in catalogue.pairs() if each.actors[0] == (verb,))
+    mine = (scenario for scenario in catalogue.pairs() if scenario.actors[0] == (verb,))
     assert _must_hold(mine, FEW) > 50
 
 
@@ -45,7 +45,7 @@ def test_no_two_operations_on_rows_lose_anything() -> None:
 
 
 def test_no_few_switches_between_three_lose_anything() -> None:
-    every = (each for each in catalogue.triples() if each.bounds.switches is not None)
+    every = (scenario for scenario in catalogue.triples() if scenario.bounds.switches is not None)
     assert _must_hold(every, FEW) > 10_000
 
 
@@ -57,33 +57,33 @@ def test_no_three_or_four_operations_lose_anything() -> None:
 
 
 def test_random_schedules_of_five_actors_lose_nothing() -> None:
-    found = sample(0, SEEDS, seconds=20)
-    assert found.violation is None, f"python -m tests.simulation --seed {found.seed}"
-    assert found.faults
-    assert found.crashes
+    sampled = sample(0, SEEDS, seconds=20)
+    assert sampled.violation is None, f"python -m tests.simulation --seed {sampled.seed}"
+    assert sampled.faults
+    assert sampled.crashes
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7_200)
 def test_many_random_schedules_of_five_actors_lose_nothing() -> None:
-    found = sample(SEEDS, SLOW_SEEDS)
-    assert found.violation is None, f"python -m tests.simulation --seed {found.seed}"
-    assert found.schedules == SLOW_SEEDS
+    sampled = sample(SEEDS, SLOW_SEEDS)
+    assert sampled.violation is None, f"python -m tests.simulation --seed {sampled.seed}"
+    assert sampled.schedules == SLOW_SEEDS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_rule_left_out_is_found_out(mutant: Mutant) -> None:
     """Without the check of version numbers: what is found has to be a loss, not its cause."""
-    found = explore(mutant.scenario, mutant.code, settles=mutant.settles, checks_versions=False)
-    assert found.violation is not None
-    kinds = ["stuck"] if mutant.settles else ["lost", "unexplained", "untrue"]
-    assert found.violation.kind in kinds
+    result = explore(mutant.scenario, mutant.code, resumes=mutant.blocks, checks_versions=False)
+    assert result.violation is not None
+    kinds = ["stuck"] if mutant.blocks else ["lost", "unexplained", "untrue"]
+    assert result.violation.kind in kinds
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_the_rule_itself_holds_where_its_mutant_fails(mutant: Mutant) -> None:
-    found = explore(mutant.scenario, settles=mutant.settles, most_states=4 * FEW)
-    assert found.violation is None, _told(mutant.scenario, found.choices)
+    result = explore(mutant.scenario, resumes=mutant.blocks, most_states=4 * FEW)
+    assert result.violation is None, _told(mutant.scenario, result.choices)
 
 
 def test_merging_positions_hides_no_state() -> None:
@@ -93,11 +93,13 @@ def test_merging_positions_hides_no_state() -> None:
         Scenario("marker", ("create", "drop"), (("purge",), ("purge",)), Bounds(1)),
         Scenario("rows", ("create",), (("drop",), ("rename",)), Bounds(1)),
     ):
-        merged, apart = (explore(scenario, merges=each, keeps_views=True) for each in (True, False))
+        merged, apart = (
+            explore(scenario, merges=merges, keeps_views=True) for merges in (True, False)
+        )
         assert merged.complete
         assert apart.complete
         assert merged.views == apart.views
-        assert merged.settled == apart.settled
+        assert merged.resumed == apart.resumed
         assert merged.states <= apart.states
 
 
@@ -108,8 +110,8 @@ def test_a_seed_is_always_the_same_schedule() -> None:
 
 def test_a_violation_replays_from_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     mutant = MUTANTS[0]
-    found = explore(mutant.scenario, mutant.code, settles=False)
-    choices = " ".join(map(str, found.choices))
+    result = explore(mutant.scenario, mutant.code, resumes=False)
+    choices = " ".join(map(str, result.choices))
 
     report.main(["--replay", mutant.scenario.name, "--choices", choices, "--mutant", mutant.name])
 

@@ -13,6 +13,7 @@ from tests.simulation.actors import NO_WAIT, Tokens
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register
 from tiltyard.catalog import version_files
+from tiltyard.catalog.base import DropTerms
 from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AddTable, DropTable, Edit, RenameTable, UndropTable
@@ -21,8 +22,7 @@ from tiltyard.catalog.manifest.table import ManifestTable
 from tiltyard.catalog.pylance import Lance, LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import TableAlreadyExistsError
-from tiltyard.lifecycle.files import FENCE
-from tiltyard.lifecycle.trash import DropTerms
+from tiltyard.lifecycle.recreation import FENCE
 from tiltyard.settings import Settings
 from tiltyard.store import MemoryStore, NotThere, Store, open_store
 from tiltyard.tables.files import LanceFiles
@@ -48,7 +48,7 @@ class Case:
         return newest.version if newest else 0
 
     def forget_versions(self) -> None:
-        self.store.delete_many([each.key for each in self.store.walk(f"{LOCATION}/_versions")])
+        self.store.delete_many([entry.key for entry in self.store.walk(f"{LOCATION}/_versions")])
 
 
 @pytest.fixture(params=["plain", "lance"])
@@ -181,13 +181,13 @@ def test_a_commit_is_seen_by_the_other(registers: Registers) -> None:
 
 def test_of_two_drafts_of_one_version_one_wins(registers: Registers) -> None:
     registers.commit(AddTable(_row("t")))
-    drafts = [Draft(each.read_for_writing()) for each in (registers.one, registers.other)]
+    drafts = [Draft(register.read_for_writing()) for register in (registers.one, registers.other)]
     for draft in drafts:
         draft.apply(RenameTable(("t",), ("u",), "00000001_t").apply(draft))
     registers.one.commit(drafts[0])
     with pytest.raises(LostRaceError):
         registers.other.commit(drafts[1])
-    assert [each[0] for each in registers.seen()] == ["u"]
+    assert [row[0] for row in registers.seen()] == ["u"]
 
 
 def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
@@ -201,7 +201,7 @@ def test_a_life_in_the_trash_is_the_same_in_both(registers: Registers) -> None:
     with pytest.raises(TableAlreadyExistsError):
         registers.commit(UndropTable(("t",), "0" * 16, ("t",)))
     registers.commit(UndropTable(("t",), "0" * 16, ("u",)))
-    assert [each[:2] for each in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
+    assert [row[:2] for row in registers.seen()] == [("t", "00000002_t"), ("u", "00000001_t")]
 
 
 def test_a_location_is_owned_once_in_both(registers: Registers) -> None:

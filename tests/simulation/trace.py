@@ -61,20 +61,20 @@ def _asked(request: Request) -> str:
 
 
 def _key(key: str) -> str:
-    found = version_files.parse(Entry(key, 0, 0)) if names.VERSIONS_DIRECTORY in key else None
-    return f"v{found.version}" if found else key
+    version = version_files.parse(Entry(key, 0, 0)) if names.VERSIONS_DIRECTORY in key else None
+    return f"v{version.version}" if version else key
 
 
 def _body(body: bytes) -> str:
     try:
-        found = marker.decode(body, "")
+        present = marker.decode(body, "")
     except Exception:
         return body.decode(errors="replace")[:120]
-    parts = [found.state.value, found.nonce]
-    parts += [f"base {found.base}"] if found.base is not None else []
-    parts += [f"at {found.version_at_drop}"] if found.version_at_drop else []
-    parts += [f"floor {found.floor}"] if found.floor else []
-    parts += [f"from {found.previous.state.value}"] if found.previous else []
+    parts = [present.state.value, present.nonce]
+    parts += [f"base {present.base}"] if present.base is not None else []
+    parts += [f"at {present.version_at_drop}"] if present.version_at_drop else []
+    parts += [f"floor {present.floor}"] if present.floor else []
+    parts += [f"from {present.previous.state.value}"] if present.previous else []
     return f"<{' '.join(parts)}>"
 
 
@@ -85,7 +85,7 @@ def _ended(within: Machine, before: State, choice: Choice) -> list[Any]:
         return []
     answer = DOUBT if choice.how == "late" else within.serve(before.objects, node.request)[1]
     _, finished = node.process.advance(node, answer)
-    return [(f"{node.process.name}#{each.at}", each) for each in finished]
+    return [(f"{node.process.name}#{end.at}", end) for end in finished]
 
 
 def _told(view: Any) -> str:

@@ -76,7 +76,7 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
     """A renamed table is where the row is that names the marker's nonce.
 
     Until the marker says that it has arrived it may still come back: `moved`, and `landed` with its
-    row. Then it is `arrived`, `returned` if its row has the name of the directory again, `binned`
+    row. Then it is `arrived`, `returned` if its row has the name of the directory again, `trashed`
     in the trash, `loose` if it was deregistered; `emptied` and at last `buried` by a purge.
     """
     rows = rows_of(objects)
@@ -85,7 +85,7 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
     for row in rows.values():
         if present.handed_to(row):
             if row.id[0] == names.TRASH:
-                return "emptied" if row.metadata[STATE] == PURGING else "binned"
+                return "emptied" if row.metadata[STATE] == PURGING else "trashed"
             if row.object_id == TABLE:
                 return "returned"
             return "arrived" if present.arrived else "landed"
@@ -94,7 +94,7 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
 
 def of_rows(objects: Objects) -> RowsView:
     """Every table of the register."""
-    found = set()
+    tables = set()
     for row in rows_of(objects).values():
         place = row.object_id
         if row.id[0] == names.TRASH:
@@ -104,8 +104,8 @@ def of_rows(objects: Objects) -> RowsView:
         location = row.location or ""
         # While it is purged, only the name of its directory still tells who made it.
         content = location[0] if place == "purging" else content_at(objects, location)[0]
-        found.add(Held(place, content))
-    return frozenset(found)
+        tables.add(Held(place, content))
+    return frozenset(tables)
 
 
 def content_at(objects: Objects, location: str) -> tuple[str | None, int]:
@@ -115,14 +115,14 @@ def content_at(objects: Objects, location: str) -> tuple[str | None, int]:
     if newest is None:
         reserved = f"{location}/{names.RESERVATION}" in objects
         return (RESERVED if reserved else None), 0
-    found = version_files.parse(Entry(newest, 0, 0))
-    assert found is not None
+    version = version_files.parse(Entry(newest, 0, 0))
+    assert version is not None
     writers = [objects.get(key) for key in _files(objects[newest])]
     if None in writers:
-        return BROKEN, found.version
-    told = [each.decode() for each in writers if each is not None]
-    aware = [each for each in told if not each.startswith(UNAWARE)]
-    return (aware or told)[0], found.version
+        return BROKEN, version.version
+    told = [writer.decode() for writer in writers if writer is not None]
+    aware = [writer for writer in told if not writer.startswith(UNAWARE)]
+    return (aware or told)[0], version.version
 
 
 @lru_cache(maxsize=100_000)

@@ -188,7 +188,7 @@ def test_a_commit_that_raised_after_it_landed_is_not_undone(
     message = job.task(some(2))
     catalog, store = open_over(FaultyStore, root=root)
     monkeypatch.setattr(target, "opened", lambda properties: catalog)
-    store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=3)
+    store.plan(Fault.UNAVAILABLE, verb="get", key="people.deleted", after=1)
 
     with pytest.raises(ServiceUnavailableError):
         job.commit(message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tiltyard import names
 from tiltyard.catalog import marker
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.names import TableId
@@ -31,11 +31,6 @@ class TableGuard:
     tag: Tag | None = None
     floor: int = 0
 
-    @property
-    def has_marker(self) -> bool:
-        """Whether the table lies at `<name>.lance`, where its marker decides."""
-        return names.is_marked(self.table.id, self.table.location)
-
     @classmethod
     def take(cls, context: CatalogContext, table: TableId) -> TableGuard:
         """Find a table. The marker is read first: whoever changes the table after that is noticed.
@@ -45,12 +40,25 @@ class TableGuard:
         present = marker.read(context.store, table[0]) if len(table) == 1 else marker.ABSENT
         return cls(context.catalog.find(table), present.tag, present.floor)
 
+    @classmethod
+    def of(cls, context: CatalogContext, table: Table) -> TableGuard:
+        """Guard a table that was found a moment ago. TableNotFoundError if its marker hides it now.
+
+        One request at `<name>.lance`, none elsewhere.
+        """
+        if not table.has_marker:
+            return cls(table)
+        present = marker.read(context.store, table.id[0])
+        if present.hides:
+            raise no_such_table(table.id, hint=marker.why_hidden(present))
+        return cls(table, present.tag, present.floor)
+
     def table_now(self, context: CatalogContext) -> Table | None:
         """The table as it is now; None if another has its name. TableNotFoundError.
 
         What finding the table takes; at `<name>.lance` one request, of the marker alone.
         """
-        if self.has_marker:
+        if self.table.has_marker:
             is_same = marker.read(context.store, self.table.id[0]).tag == self.tag
             return self.table if is_same else None
         table = context.catalog.find(self.table.id)
@@ -65,9 +73,13 @@ class TableGuard:
         return table is not None and table.managed == self.table.managed
 
     def require_same(self, context: CatalogContext) -> None:
-        """ConcurrentModificationError if the table was dropped or replaced since it was found."""
-        if not self.still_same(context):
-            raise ConcurrentModificationError(
-                f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
-                hint="look at the table before trying again",
-            )
+        """ConcurrentModificationError if the table was replaced since it was found, or changed its
+        state; TableNotFoundError if it is not there. The requests of `table_now`, if it is the
+        same."""
+        if self.still_same(context):
+            return
+        context.catalog.find(self.table.id)
+        raise ConcurrentModificationError(
+            f"table {names.display(self.table.id)} was dropped or changed its state meanwhile",
+            hint="look at the table before trying again",
+        )

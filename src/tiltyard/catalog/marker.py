@@ -184,9 +184,25 @@ def reservation_body(clock: Clock) -> bytes:
     return NESTED_BODY + b" " + clock.token(16).encode()
 
 
-def nested_body(generation: str) -> bytes:
-    """What we write into the nested marker, beside a root marker of the same generation."""
-    return NESTED_BODY + b" " + generation.encode()
+def hide_from_peers(store: Store, name: str, hidden: Marker) -> None:
+    """Write the nested file by which Lance's own clients know that a table is hidden.
+
+    It follows a hide and precedes a show, so that a crash in between leaves them seeing more than
+    we do, never a lost table. It is not left if the table came back meanwhile. Two requests.
+    """
+    key = _nested_key(name)
+    store.put(key, NESTED_BODY + b" " + (hidden.generation or "").encode())
+    if not read(store, name).hides:
+        store.delete(key)
+
+
+def show_to_peers(store: Store, name: str) -> None:
+    """Remove the nested file. One request."""
+    store.delete(_nested_key(name))
+
+
+def _nested_key(name: str) -> str:
+    return f"{names.table_directory(name)}/{names.DEREGISTERED}"
 
 
 def is_ours_nested(size: int) -> bool:

@@ -20,7 +20,7 @@ from tiltyard.cli.terminal import bar, confirm, confirm_all
 
 if TYPE_CHECKING:
     from tiltyard.lifecycle.purge import PurgePlan, Receipt
-    from tiltyard.lifecycle.trash import Trashed
+    from tiltyard.lifecycle.trash import DroppedTable
 
 app = typer.Typer(
     help="See what was dropped, bring it back, or delete it for good.", no_args_is_help=True
@@ -134,7 +134,7 @@ def cutoff(older_than: str) -> datetime:
     return datetime.now(UTC) - timedelta(seconds=seconds)
 
 
-def ask(call: Call, tables: Sequence[Trashed], *, yes: bool) -> None:
+def ask(call: Call, tables: Sequence[DroppedTable], *, yes: bool) -> None:
     """The question before dropped tables go for good."""
     names = [arguments.shown_id(table.id) for table in tables]
     if len(names) == 1:
@@ -226,7 +226,7 @@ _RECEIPT_FOR_PEOPLE = [
 _WHY = Field("error", as_typed, title="why", none="")
 
 
-def _row(dropped: Trashed) -> dict[str, Any]:
+def _row(dropped: DroppedTable) -> dict[str, Any]:
     exact = {name: getattr(dropped, name) for name in _EXACT if name != "table"}
     return {"table": arguments.shown_id(dropped.id), **exact}
 
@@ -245,5 +245,5 @@ def _receipt_row(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def _has_namesakes(found: Sequence[Trashed]) -> bool:
+def _has_namesakes(found: Sequence[DroppedTable]) -> bool:
     return len({each.id for each in found}) < len(found)

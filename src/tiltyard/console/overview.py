@@ -14,7 +14,7 @@ from tiltyard.access import Principal
 from tiltyard.console import charts
 from tiltyard.console.background import CachedQuery
 from tiltyard.console.page_request import PageRequest
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.doctor import Finding, Severity
 from tiltyard.maintenance.inventory import TableInventory
 from tiltyard.names import TableId
@@ -36,7 +36,7 @@ class Figures:
     the whole catalog."""
 
     tables: Mapping[TableId, TableInventory]
-    trash: tuple[Trashed, ...]
+    trash: tuple[DroppedTable, ...]
     orphans: int | None
     orphan_bytes: int
 
@@ -71,7 +71,7 @@ class Figures:
         by_size = sorted(self.tables.items(), key=lambda item: (-item[1].bytes, item[0]))
         return [(id, table) for id, table in by_size[:limit] if table.versions]
 
-    def expiring(self) -> list[Trashed]:
+    def expiring(self) -> list[DroppedTable]:
         """Dropped tables that will expire, soonest first."""
         expiring = [dropped for dropped in self.trash if dropped.expires_at and not dropped.held]
         return sorted(expiring, key=lambda dropped: (dropped.expires_at, dropped.id))

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from tiltyard import formatting, names
 from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
-from tiltyard.lifecycle.purge import Outcome
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.purge import PurgeOutcome
+from tiltyard.lifecycle.trash import DroppedTable
 
 MAX_SHOWN = 200
 
@@ -34,7 +34,7 @@ async def show_trash(request: PageRequest) -> Response:
     )
 
 
-def _time_left(now: datetime, dropped: Trashed) -> float:
+def _time_left(now: datetime, dropped: DroppedTable) -> float:
     """The share of its time in the trash that a table still has."""
     if dropped.expires_at is None or dropped.expires_at <= now:
         return 0.0
@@ -90,7 +90,7 @@ async def purge(request: PageRequest) -> Response:
     receipt = await request.run(
         request.catalog.purge_table, identifier, generation=_generation(request)
     )
-    if receipt.outcome is not Outcome.PURGED:
+    if receipt.outcome is not PurgeOutcome.PURGED:
         raise InvalidTableStateError(f"table {request.target} was not purged: {receipt.error}")
     objects = formatting.counted(receipt.objects, "object")
     size = formatting.size(receipt.bytes)

@@ -1,4 +1,4 @@
-"""Deleting for good what lies in the trash: plans, receipts, and the steps for either arbiter.
+"""Deleting for good what lies in the trash: plans, receipts, and the steps of a purge.
 
 A purge acts on a dropped table only, never on a live one. It can be interrupted anywhere: the
 table stays "purging", and the next run goes on. What stops one table does not stop the others.
@@ -13,21 +13,18 @@ from datetime import datetime
 from enum import StrEnum
 
 from tiltyard import names
-from tiltyard.catalog.manifest.catalog import ManifestCatalog
-from tiltyard.catalog.manifest.edits import ClaimPurge, FinishPurge
-from tiltyard.clock import Clock, moment
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.clock import moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError, TiltyardError
-from tiltyard.lifecycle.marker_purge import Claim, MarkerPurge
-from tiltyard.lifecycle.moves import Moves
-from tiltyard.lifecycle.trash import Trashed
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.lifecycle.arbiter import Arbiters, PurgeClaim
+from tiltyard.lifecycle.trash import DroppedTable, TrashReader
 from tiltyard.names import TableId
-from tiltyard.store import Progress, Store
+from tiltyard.store import Progress
 
 RECEIPTS = "purge"
 
 
-class Outcome(StrEnum):
+class PurgeOutcome(StrEnum):
     """How the purge of one table ended."""
 
     PURGED = "purged"
@@ -41,11 +38,11 @@ class PurgePlan:
     """What a purge would delete, bound to the very drops it was made for."""
 
     made_at: datetime
-    tables: tuple[Trashed, ...]
+    tables: tuple[DroppedTable, ...]
 
     @property
     def bytes(self) -> int:
-        return sum(each.bytes or 0 for each in self.tables)
+        return sum(table.bytes or 0 for table in self.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Receipt:
     id: TableId
     generation: str
     location: str
-    outcome: Outcome
+    outcome: PurgeOutcome
     objects: int
     bytes: int
     at: datetime
@@ -63,54 +60,22 @@ class Receipt:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A purge that nobody can undo any more.
-
-    `keys` were listed before the claim, the versions last, and nothing else may be deleted. Without
-    them the directory is never used again, so it can be listed after the claim, by anyone.
-    """
-
-    dropped: Trashed
-    keys: tuple[str, ...] | None
-    bytes: int = 0
-    claim: Claim | None = None
-
-    def halves(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The keys that go first, and the versions, which go once all of those are gone."""
-        keys, folder = self.keys or (), f"/{names.VERSIONS_DIRECTORY}/"
-        first = next((at for at, key in enumerate(keys) if folder in key), len(keys))
-        return keys[:first], keys[first:]
-
-
 TableProgress = Callable[[Receipt, int, int], None]
 
 
 class Purge:
-    """Empties the trash of one catalog."""
+    """Empties the trash of one catalog. Receipts name the actor of the context's settings."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        trash: TrashReader,
-        markers: MarkerPurge,
-        manifest: ManifestCatalog | None,
-        moves: Moves | None,
-        actor: str,
-    ) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(self, context: CatalogContext, arbiters: Arbiters, trash: TrashReader) -> None:
+        self._store = context.store
+        self._clock = context.clock
+        self._actor = context.settings.actor
+        self._arbiters = arbiters
         self._trash = trash
-        self._markers = markers
-        self._manifest = manifest
-        self._moves = moves
-        self._actor = actor
 
-    def purgable(self, deleted_before: datetime | None = None) -> list[Trashed]:
+    def purgable(self, deleted_before: datetime | None = None) -> list[DroppedTable]:
         """What may go now: not held, and its time has run out or it was dropped before a cutoff."""
-        now = moment(self._clock.now_ms())
-        return [each for each in self._trash.everything() if each.is_purgable(now, deleted_before)]
+        return list(self.plan(None, deleted_before, with_bytes=False).tables)
 
     def plan(
         self,
@@ -121,102 +86,111 @@ class Purge:
     ) -> PurgePlan:
         """What would be deleted: everything whose time has come, or exactly the given tables."""
         now = moment(self._clock.now_ms())
-        listed = self._trash.everything(with_bytes=with_bytes)
+        listed = self._trash.list_tables(with_bytes=with_bytes)
         if tables is None:
-            chosen = [each for each in listed if each.is_purgable(now, deleted_before)]
+            chosen = [table for table in listed if table.is_purgable(now, deleted_before)]
         else:
-            chosen = [each for each in listed if each.id in tables]
-            missing = [table for table in tables if table not in {each.id for each in chosen}]
-            if missing:
+            chosen = [table for table in listed if table.id in tables]
+            missing = set(tables) - {table.id for table in chosen}
+            for table in (table for table in tables if table in missing):
                 raise TableNotFoundError(
-                    f"table {names.display(missing[0])} is not in the trash",
+                    f"table {names.display(table)} is not in the trash",
                     hint="a purge deletes dropped tables only",
                 )
         return PurgePlan(now, tuple(chosen))
 
     def apply(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped and told."""
-        present = {(each.id, each.generation): each for each in self._trash.everything()}
+        self._store.require_conditions()
+        present = {(table.id, table.generation): table for table in self._trash.list_tables()}
         receipts = []
         for planned in plan.tables:
-            found = present.get((planned.id, planned.generation))
-            receipts.append(self._apply(planned, found))
+            receipts.append(self._apply(planned, present.get((planned.id, planned.generation))))
             if progress:
                 progress(receipts[-1], len(receipts), len(plan.tables))
         return receipts
 
-    def _apply(self, planned: Trashed, found: Trashed | None) -> Receipt:
-        if found is None:
-            return self._receipt(planned, Outcome.SKIPPED, "it is no longer in the trash")
-        if found.held:
+    def _apply(self, planned: DroppedTable, present: DroppedTable | None) -> Receipt:
+        if present is None:
+            return self._receipt(planned, PurgeOutcome.SKIPPED, "it is no longer in the trash")
+        if present.held:
             return self.held(planned)
         try:
-            return self.purge(found)
+            return self._purge(present)
         except TiltyardError as error:
             return self.refused(planned, error)
 
-    def purge(self, dropped: Trashed, progress: Progress | None = None) -> Receipt:
+    def purge(
+        self, table: TableId, generation: str | None = None, progress: Progress | None = None
+    ) -> Receipt:
         """Delete one dropped table, whether or not its time has come.
 
         If two do so at once, both may delete, but only the one that ends it has purged the table.
         """
-        claimed = self.claim(dropped)
-        if claimed.keys is None:
+        self._store.require_conditions()
+        return self._purge(self._trash.find(table, generation), progress)
+
+    def _purge(self, dropped: DroppedTable, progress: Progress | None = None) -> Receipt:
+        claim = self.claim(dropped)
+        if claim.keys is None:
             entries = list(self._store.walk(dropped.location))
-            keys = tuple(each.key for each in entries)
-            claimed = replace(claimed, keys=keys, bytes=sum(each.size for each in entries))
-        self._store.delete_many(claimed.keys or (), progress)
-        return self.finish(claimed, len(claimed.keys or ()), claimed.bytes)
+            keys = tuple(entry.key for entry in entries)
+            claim = replace(claim, keys=keys, bytes=sum(entry.size for entry in entries))
+        self._store.delete_many(claim.keys or (), progress)
+        return self.finish(claim, len(claim.keys or ()), claim.bytes)
 
     # -- the steps, for whoever spreads them over processes
 
-    def weigh(self, dropped: Trashed) -> tuple[int, int]:
+    def weigh(self, dropped: DroppedTable) -> tuple[int, int]:
         """How many objects a dropped table has, and their bytes. Changes nothing."""
-        sizes = [each.size for each in self._store.walk(dropped.location)]
+        sizes = [entry.size for entry in self._store.walk(dropped.location)]
         return len(sizes), sum(sizes)
 
-    def claim(self, dropped: Trashed) -> Claimed:
-        """Take a dropped table: from here on there is no way back. Safe to repeat, by anyone.
-
-        A renamed table still lies at a V1 location: there, its marker has the last word.
-        """
-        if self._manifest is None or self._trash.is_marked(dropped):
-            claim = self._markers.claim(dropped.id[0], dropped.generation)
-            return Claimed(dropped, claim.keys, claim.bytes, claim)
-        assert self._moves is not None
-        claimed = self._manifest.submit(ClaimPurge(dropped.id, dropped.generation)).answer
-        return Claimed(dropped, None if self._moves.bury(claimed) else ())
+    def claim(self, dropped: DroppedTable) -> PurgeClaim:
+        """Take a dropped table: from here on there is no way back. Safe to repeat, by anyone."""
+        self._store.require_conditions()
+        return self._arbiters.arbiter_for(dropped).claim(dropped)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete some of what a claim has listed, in bulk requests. Safe to repeat."""
         self._store.delete_many(keys)
 
-    def delete_directory(self, claimed: Claimed) -> None:
+    def delete_directory(self, claim: PurgeClaim) -> None:
         """Delete what a claim without a list has. Safe to repeat."""
-        assert claimed.keys is None
-        self._store.delete_many(each.key for each in self._store.walk(claimed.dropped.location))
+        assert claim.keys is None
+        self._store.delete_many(entry.key for entry in self._store.walk(claim.dropped.location))
 
-    def finish(self, claimed: Claimed, objects: int, size: int) -> Receipt:
+    def finish(self, claim: PurgeClaim, objects: int, size: int) -> Receipt:
         """Note that nothing is left of a table whose objects were deleted."""
-        dropped = claimed.dropped
-        if claimed.claim is not None:
-            ended = self._markers.finish(claimed.claim)
-        else:
-            assert self._manifest is not None
-            ended = self._manifest.submit(FinishPurge(dropped.id, dropped.generation)).answer
-        if not ended:
-            return self._receipt(dropped, Outcome.SKIPPED, "another purge has taken it over")
-        return self._receipt(dropped, Outcome.PURGED, None, objects, size)
+        if not self._arbiters.arbiter_for(claim.dropped).finish(claim):
+            why = "another purge has taken it over"
+            return self._receipt(claim.dropped, PurgeOutcome.SKIPPED, why)
+        return self._receipt(claim.dropped, PurgeOutcome.PURGED, None, objects, size)
 
-    def refused(self, dropped: Trashed, error: TiltyardError) -> Receipt:
+    # -- receipts
+
+    def refused(self, dropped: DroppedTable, error: TiltyardError) -> Receipt:
         """The receipt of a table that is still there, and why."""
-        moved = isinstance(error, InvalidTableStateError | TableNotFoundError)
-        return self._receipt(dropped, Outcome.SKIPPED if moved else Outcome.FAILED, str(error))
+        is_moved = isinstance(error, InvalidTableStateError | TableNotFoundError)
+        outcome = PurgeOutcome.SKIPPED if is_moved else PurgeOutcome.FAILED
+        return self._receipt(dropped, outcome, str(error))
+
+    def held(self, dropped: DroppedTable) -> Receipt:
+        """The receipt of a table that may not go."""
+        return self._receipt(dropped, PurgeOutcome.SKIPPED, "it is held")
+
+    def planned(self, dropped: DroppedTable, objects: int, size: int) -> Receipt:
+        """The receipt of a table that would go."""
+        return self._receipt(dropped, PurgeOutcome.PLANNED, None, objects, size)
+
+    def as_planned(self, plan: PurgePlan) -> list[Receipt]:
+        """A plan in the form of receipts, for a dry run."""
+        return [self.planned(table, 0, table.bytes or 0) for table in plan.tables]
 
     def _receipt(
         self,
-        dropped: Trashed,
-        outcome: Outcome,
+        dropped: DroppedTable,
+        outcome: PurgeOutcome,
         error: str | None,
         objects: int = 0,
         size: int = 0,
@@ -233,26 +207,17 @@ class Purge:
             error,
         )
 
-    def held(self, dropped: Trashed) -> Receipt:
-        """The receipt of a table that may not go."""
-        return self._receipt(dropped, Outcome.SKIPPED, "it is held")
+    def keep_receipts(self, receipts: Sequence[Receipt]) -> str | None:
+        """Write receipts into a file of JSON lines, and return its key; no file for none.
 
-    def planned(self, dropped: Trashed, objects: int, size: int) -> Receipt:
-        """The receipt of a table that would go."""
-        return self._receipt(dropped, Outcome.PLANNED, None, objects, size)
-
-    def as_planned(self, plan: PurgePlan) -> list[Receipt]:
-        """A plan in the form of receipts, for a dry run."""
-        return [self.planned(each, 0, each.bytes or 0) for each in plan.tables]
-
-
-def write_receipts(store: Store, clock: Clock, receipts: Sequence[Receipt]) -> str | None:
-    """Keep receipts as a file of JSON lines, and return its key; no file for none. One request."""
-    if not receipts:
-        return None
-    key = f"{names.AUDIT}/{RECEIPTS}-{clock.generation()}.jsonl"
-    store.put(key, "".join(f"{json.dumps(_as_json(each))}\n" for each in receipts).encode())
-    return key
+        One request.
+        """
+        if not receipts:
+            return None
+        key = f"{names.AUDIT}/{RECEIPTS}-{self._clock.generation()}.jsonl"
+        lines = (f"{json.dumps(_as_json(receipt))}\n" for receipt in receipts)
+        self._store.put(key, "".join(lines).encode())
+        return key
 
 
 def _as_json(receipt: Receipt) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Creating a table at a V1 location, over nothing or over a dropped table of the same name.
+"""Creating a table at `<name>.lance`, over nothing or over a dropped table of the same name.
 
 A directory is reused by the next table of its name, so a late request of a stalled process must
 never reach what came after. Versions go on counting from the highest that was ever seen, a commit
@@ -8,25 +8,21 @@ never rebases, and data that has to be written again is written under fresh name
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from tiltyard import names
 from tiltyard.catalog import marker, version_files
+from tiltyard.catalog.base import already_exists
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import LostRaceError
-from tiltyard.clock import Clock
-from tiltyard.errors import (
-    ConcurrentModificationError,
-    TableAlreadyExistsError,
-    TiltyardError,
-)
-from tiltyard.lifecycle.files import FENCE, Files
-from tiltyard.lifecycle.peers import show_to_peers
-from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store, Tag
+from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError, TiltyardError
+from tiltyard.store import AlreadyThere, Ambiguous, NotThere
 
-# How often a create starts over after others interfered. Each time it decides anew.
-TRIES = 4
+# The nonce of a version that only keeps others out.
+FENCE = "fence"
 # How long a create that has begun is left alone before another process finishes it. This is for
 # politeness only: whoever comes too early makes the first start over, and loses nothing.
 PATIENCE_MS = 60_000
@@ -34,42 +30,73 @@ PATIENCE_MS = 60_000
 MOST_FENCES = 16
 
 
-class _Overtaken(Exception):
+class Files(Protocol):
+    """Versions of tables: `tables.files.LanceFiles`, and a twin of plain objects in the tests.
+
+    A nonce goes into every commit, so that its writer can be recognised.
+    """
+
+    def stage(self, location: str, rows: Any, base: int) -> Any:
+        """Write data files under names that only we can have made, for the version after `base`.
+
+        NotThere if a `base` above 0 is gone.
+        """
+
+    def commit(self, staged: Any, nonce: str) -> int:
+        """Make staged files the version after their base, or nothing: LostRaceError."""
+
+    def append(self, location: str, rows: Any, base: int, nonce: str, expected: int | None) -> int:
+        """Add rows that were written for the version `base` to whatever version is the latest.
+
+        With `expected` only to that very version. LostRaceError if what came since does not allow
+        it; NotThere if `base` is gone.
+        """
+
+    def rewrite(self, location: str, rewrite: Any, base: int, nonce: str) -> int:
+        """Take rows out of the version `base` and put others in: LostRaceError, NotThere."""
+
+    def discard(self, staged: Any) -> None:
+        """Remove staged files that no version can come to refer to."""
+
+    def written_by(self, location: str, version: int) -> str | None:
+        """The nonce of a version's commit, None if it is not one of ours. NotThere."""
+
+    def fence(self, location: str, base: int) -> None:
+        """See to it that the version after `base` exists, without changing what the table holds.
+
+        The commit carries the nonce FENCE. A version that is there already will do.
+        """
+
+
+class _OvertakenError(Exception):
     """A version of ours was written, but others changed the marker before it could count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The state of a marker that a create insists on; no tag means that there was no marker."""
-
-    tag: Tag | None
 
 
 class Recreation:
     """Writes first versions at `<name>.lance`, and finishes what a crash left half done."""
 
     def __init__(
-        self, store: Store, clock: Clock, files: Files, patience_ms: int = PATIENCE_MS
+        self, context: CatalogContext, files: Files, patience_ms: int = PATIENCE_MS
     ) -> None:
-        self._store = store
-        self._clock = clock
+        self._store = context.store
+        self._clock = context.clock
+        self._retry = context.retry
         self._files = files
         self._patience_ms = patience_ms
 
-    def create(self, name: str, rows: Any, seen: Seen | None = None) -> int:
+    def create(self, name: str, rows: Any, guard: TableGuard | None = None) -> int:
         """Write the first version of a table, or of the next one of its name.
 
         TableAlreadyExistsError if there is one. The version that was written is returned. Rows
-        whose files were there before this call are safe only while the marker is as it was `seen`
-        before them: a purge that lists files claims them through the marker.
+        whose files were there before this call are safe only while the marker is as the `guard`
+        found it before them: a purge that lists files claims them through the marker.
         """
         overtaken = False
-        for _ in range(TRIES):
+        for _ in self._retry:
             try:
-                version = self._try(name, rows, seen)
-            except _Overtaken:
-                overtaken = True
-                continue
+                version = self._try(name, rows, guard)
+            except _OvertakenError:
+                overtaken, version = True, None
             except TableAlreadyExistsError as taken:
                 if not overtaken:
                     raise
@@ -81,18 +108,19 @@ class Recreation:
             if version is not None:
                 return version
         raise ConcurrentModificationError(
-            f"could not create table '{name}': others changed its state {TRIES} times meanwhile"
+            f"could not create table '{name}': others changed its state "
+            f"{self._retry.attempts} times meanwhile"
         )
 
-    def _try(self, name: str, rows: Any, seen: Seen | None) -> int | None:
-        present = self.settled(name)
-        if seen is not None and present.tag != seen.tag:
+    def _try(self, name: str, rows: Any, guard: TableGuard | None) -> int | None:
+        present = self.decided_marker(name)
+        if guard is not None and present.tag != guard.tag:
             raise ConcurrentModificationError(
                 f"the state of table '{name}' changed while its data was written",
                 hint="write it again",
             )
         if present.state in (State.DELETED, State.PURGED):
-            return self._revive(name, present, rows)
+            return self._recreate(name, present, rows)
         if present.hides:
             raise _not_free(name, present)
         return self._create_first(name, names.table_directory(name), present, rows)
@@ -105,37 +133,38 @@ class Recreation:
         if present.floor:
             if version_files.latest(self._store, location) is None:
                 raise marker.cannot_go_on(name)
-            raise TableAlreadyExistsError(f"table '{name}' already exists")
+            raise already_exists((name,))
         try:
             staged = self._files.stage(location, rows, 0)
         except LostRaceError as lost:
-            raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
+            raise already_exists((name,)) from lost
         try:
             version = self._files.commit(staged, self._clock.token(marker.NONCE_DIGITS))
         except LostRaceError as lost:
             self._files.discard(staged)
-            raise TableAlreadyExistsError(f"table '{name}' already exists") from lost
+            raise already_exists((name,)) from lost
         if marker.read(self._store, name).tag != present.tag:
-            raise _Overtaken
+            raise _OvertakenError
         return version
 
-    def _revive(self, name: str, dropped: Marker, rows: Any) -> int | None:
+    def _recreate(self, name: str, dropped: Marker, rows: Any) -> int | None:
         """Write over a dropped table, so that its versions go on; None if another was first."""
         location = names.table_directory(name)
         try:
             reviving = self._begin(name, dropped, dropped)
-            for _ in range(TRIES):
+            for _ in self._retry:
                 self._put_back(reviving)
                 version = self._write_next(location, reviving, rows)
                 if version is not None:
                     if not self._go_live(name, reviving):
-                        raise _Overtaken
+                        raise _OvertakenError
                     return version
                 reviving = self._begin(name, reviving, dropped)
         except ConcurrentModificationError:
             return None
         raise ConcurrentModificationError(
-            f"could not create table '{name}': others wrote to its directory, {TRIES} times"
+            f"could not create table '{name}': others wrote to its directory, "
+            f"{self._retry.attempts} times"
         )
 
     def _begin(self, name: str, present: Marker, dropped: Marker) -> Marker:
@@ -161,7 +190,7 @@ class Recreation:
 
     def _put_back(self, reviving: Marker) -> None:
         """Lance counts on from a manifest that exists, so that of a purged table returns."""
-        kept = _put_back(reviving)
+        kept = _kept_manifest(reviving)
         if kept is not None:
             with suppress(AlreadyThere, Ambiguous):  # whoever stages next sees whether it is there
                 self._store.put_new(kept.key, kept.body)
@@ -185,8 +214,8 @@ class Recreation:
 
         What was put back has served: its data is gone, so it is no version of the new table.
         """
-        show_to_peers(self._store, name)
-        kept = _put_back(reviving)
+        marker.show_to_peers(self._store, name)
+        kept = _kept_manifest(reviving)
         if kept is not None:
             self._store.delete(kept.key)
         following = replace(reviving.forgotten(), nonce=reviving.nonce)
@@ -199,21 +228,24 @@ class Recreation:
 
     # -- what a crash leaves
 
-    def settled(self, name: str) -> Marker:
-        """The marker, once no create is half done: a stalled one is finished by whoever looks."""
-        for _ in range(TRIES):
+    def decided_marker(self, name: str) -> Marker:
+        """The marker, once no create is half done: a stalled one is finished by whoever looks.
+
+        One request, if there is none.
+        """
+        for _ in self._retry:
             present = marker.read(self._store, name)
             if present.state is not State.REVIVING:
                 return present
             if self._clock.now_ms() - (present.deleted_at_ms or 0) < self._patience_ms:
                 break
             with suppress(ConcurrentModificationError):
-                self._finish_revival(name, present)
+                self._finish_stalled(name, present)
         raise ConcurrentModificationError(
             f"table '{name}' is being created at this moment", hint="try again in a minute"
         )
 
-    def _finish_revival(self, name: str, reviving: Marker) -> None:
+    def _finish_stalled(self, name: str, reviving: Marker) -> None:
         """Forward if the new version is there; else back, and the stalled creator is shut out.
 
         What was purged has nothing to lose. A dropped table has, so the number that the creator
@@ -257,7 +289,7 @@ class Recreation:
         return True
 
 
-def _put_back(reviving: Marker) -> KeptManifest | None:
+def _kept_manifest(reviving: Marker) -> KeptManifest | None:
     """The manifest of a purged table, if the next one goes on from it."""
     kept = reviving.previous.last_manifest if reviving.previous else None
     return kept if kept is not None and kept.version == reviving.base else None
@@ -279,5 +311,10 @@ def _not_free(name: str, present: Marker) -> TiltyardError:
         return ConcurrentModificationError(
             f"table '{name}' is being purged", hint="purge_table finishes what was begun"
         )
+    return name_is_taken(name, present)
+
+
+def name_is_taken(name: str, present: Marker) -> TableAlreadyExistsError:
+    """The error for a name that a hidden table has."""
     hint = marker.why_hidden(present)
     return TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)

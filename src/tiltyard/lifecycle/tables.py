@@ -1,4 +1,7 @@
-"""Dropping tables and bringing them back, wherever they lie: the arbiter follows the location."""
+"""The lifecycle of tables: dropping and undropping, registering and renaming.
+
+Wherever a table lies, its arbiter decides. Its data is never touched here.
+"""
 
 from __future__ import annotations
 
@@ -7,49 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
-from tiltyard import names
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import (
-    Catalog,
-    DropBehaviour,
-    Table,
-    already_exists,
-    no_such_table,
-)
-from tiltyard.catalog.directory import DirectoryCatalog
-from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row, as_table
+from tiltyard.catalog.base import DropBehaviour, DropTerms, Table, already_exists
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.manifest.catalog import as_table
 from tiltyard.catalog.manifest.draft import Draft
-from tiltyard.catalog.manifest.edits import (
-    AllOf,
-    DropNamespace,
-    DropTable,
-    Edit,
-    HoldTable,
-    IndexTable,
-    ProtectTable,
-    RemoveIndex,
-    RemoveStaleRow,
-    UndropTable,
-)
+from tiltyard.catalog.manifest.edits import AllOf, DropNamespace, Edit, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import Row
-from tiltyard.catalog.marker import State
-from tiltyard.clock import Clock
-from tiltyard.errors import (
-    ConcurrentModificationError,
-    InvalidInputError,
-    InvalidTableStateError,
-    NamespaceAlreadyExistsError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
-    UnsupportedOperationError,
-)
-from tiltyard.lifecycle import rows
-from tiltyard.lifecycle.markers import TRIES, Markers
-from tiltyard.lifecycle.registration import Registrar
-from tiltyard.lifecycle.trash import DropTerms, TableState, TableStatus, Trashed
-from tiltyard.lifecycle.trash_reader import TrashReader
+from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
+from tiltyard.lifecycle.arbiter import Arbiters, Registration
+from tiltyard.lifecycle.trash import DroppedTable, TableState, TableStatus, TrashReader
 from tiltyard.names import NamespaceId, TableId
-from tiltyard.store import Store
 
 LOOKING_THREADS = 16
 
@@ -58,128 +29,88 @@ TermsOf = Callable[[NamespaceId], DropTerms]
 
 
 class TableLifecycle:
-    """The lives of the tables of one catalog. `manifest` is None in directory mode."""
+    """Drops, undrops, registers and renames the tables of one catalog."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        catalog: Catalog,
-        directory: DirectoryCatalog,
-        manifest: ManifestCatalog | None,
-        markers: Markers,
-        registrar: Registrar,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._catalog = catalog
-        self._directory = directory
-        self._manifest = manifest
-        self._markers = markers
-        self._registrar = registrar
-        self.bin = TrashReader(store, manifest)
+    def __init__(self, context: CatalogContext, arbiters: Arbiters, trash: TrashReader) -> None:
+        self._store = context.store
+        self._catalog = context.catalog
+        self._manifest = context.manifest
+        self._retry = context.retry
+        self._arbiters = arbiters
+        self._trash = trash
 
     # -- drop
 
     def drop(self, table: TableId, terms: TermsOf) -> Table:
         """Put a table into the trash: one or two small writes, whatever its size."""
         self._store.require_conditions()
-        if self._manifest is None:
-            self._directory.must_be_flat(table)
-            self._markers.drop(table[-1], terms(table[:-1]))
-            return Table(table, names.table_directory(table[-1]))
-        found = self._droppable(table)
-        if names.is_marked(table, found.location):
-            self._registrar.settle(found)
-            self._markers.drop(table[0], terms(table[:-1]), found.properties)
-            self._manifest.submit(RemoveIndex(table, found.location))
-            return found
-        self._manifest.submit(self._dropping(found, terms(table[:-1])))
-        return found
+        dropped = self._arbiters.find_to_drop(table)
+        arbiter, agreed = self._arbiters.arbiter_for(dropped), terms(table[:-1])
+        edit = arbiter.drop_edit(dropped, agreed)
+        arbiter.hide(dropped, agreed)
+        self._manifest.submit(edit)
+        return dropped
 
     def drop_all(self, tables: Sequence[TableId], terms: TermsOf) -> list[Table]:
         """Drop any number of tables; their rows go in one commit, all of them or none.
 
-        Tables at V1 locations go one after the other, once it is clear that each of them can.
+        Tables at `<name>.lance` go one after the other, once it is clear that each of them can.
         """
         self._store.require_conditions()
-        if self._manifest is None:
-            for table in tables:
-                self._directory.must_be_flat(table)
-                self._markers.droppable(table[-1])
-            return [self.drop(table, terms) for table in tables]
-        found = [self._droppable(table) for table in tables]
-        marked = [each for each in found if names.is_marked(each.id, each.location)]
-        commit = AllOf(
-            tuple(
-                RemoveIndex(each.id, each.location)
-                if each in marked
-                else self._dropping(each, terms(each.id[:-1]))
-                for each in found
-            )
-        )
-        for each in marked:
-            self._registrar.settle(each)
-            self._markers.droppable(each.id[0])
-        commit.apply(Draft(self._manifest.read()))
-        for each in marked:
-            self._markers.drop(each.id[0], terms(each.id[:-1]), each.properties)
+        dropped = [self._arbiters.find_to_drop(table) for table in tables]
+        steps = [
+            (self._arbiters.arbiter_for(table), table, terms(table.id[:-1])) for table in dropped
+        ]
+        commit = AllOf(tuple(arbiter.drop_edit(table, agreed) for arbiter, table, agreed in steps))
+        for arbiter, table, _ in steps:
+            arbiter.check_drop(table)
+        commit.apply(Draft(self._manifest.read()))  # what is refused has to be before any is hidden
+        for arbiter, table, agreed in steps:
+            arbiter.hide(table, agreed)
         self._manifest.submit(commit)
-        return found
+        return dropped
 
     def drop_namespace(
         self, namespace: NamespaceId, behaviour: DropBehaviour, terms: TermsOf
     ) -> Mapping[str, str]:
         """Remove a namespace; with Cascade its tables go into the trash in the same commit."""
-        if behaviour is DropBehaviour.RESTRICT or self._manifest is None or not namespace:
+        is_cascade = behaviour is DropBehaviour.CASCADE and self._manifest.is_enabled
+        if not (is_cascade and namespace):
             return self._catalog.drop_namespace(namespace, behaviour)
-        for _ in range(TRIES - 1):
-            # A table that comes or goes after this look is met by the commit: then look again.
-            with suppress(ConcurrentModificationError, TableNotFoundError):
-                return self._cascade(self._manifest, namespace, terms)
-        return self._cascade(self._manifest, namespace, terms)
+        # A table that comes or goes after a look is met by the commit: then look again.
+        return self._retry.on(
+            (ConcurrentModificationError, TableNotFoundError),
+            lambda: self._cascade(namespace, terms),
+        )
 
-    def _cascade(
-        self, manifest: ManifestCatalog, namespace: NamespaceId, terms: TermsOf
-    ) -> Mapping[str, str]:
-        snapshot = manifest.read_with(namespace)
+    def _cascade(self, namespace: NamespaceId, terms: TermsOf) -> Mapping[str, str]:
+        snapshot = self._manifest.read_with(namespace)
         tables = [row for row in snapshot.below(namespace) if row.is_table]
         with ThreadPoolExecutor(LOOKING_THREADS) as pool:
-            commits = list(pool.map(lambda row: self._dropping_row(row, terms), tables))
-        commits.append(DropNamespace(namespace, DropBehaviour.CASCADE))
-        properties: Mapping[str, str] = manifest.submit(AllOf(tuple(commits))).answer[-1].properties
+            edits = list(pool.map(lambda row: self._drop_edit(row, terms), tables))
+        edits.append(DropNamespace(namespace, DropBehaviour.CASCADE))
+        properties: Mapping[str, str] = (
+            self._manifest.submit(AllOf(tuple(edits))).answer[-1].properties
+        )
         return properties
 
-    def _dropping_row(self, row: Row, terms: TermsOf) -> Edit:
-        """A row left over from an undone rename has no table to put into the trash."""
-        assert self._manifest is not None
-        table = as_table(row)
+    def _drop_edit(self, row: Row, terms: TermsOf) -> Edit:
+        """A row that is left of an undone rename has no table to put into the trash."""
         if not self._manifest.is_trusted(row):
             return RemoveStaleRow(row.identity)
-        return self._dropping(table, terms(table.id[:-1]))
+        table = as_table(row)
+        return self._arbiters.arbiter_for(table).drop_edit(table, terms(table.id[:-1]))
 
-    def _droppable(self, table: TableId) -> Table:
-        try:
-            return self._catalog.find(table)
-        except TableNotFoundError:
-            if len(table) == 1:  # a deregistered table can be dropped too
-                state = self._directory.look(table)
-                hidden = state.marker.state is State.DEREGISTERED or state.hidden_by_peer
-                if hidden and not state.is_empty:
-                    return replace(state.as_table(), properties=state.marker.properties or {})
-            raise
+    def adopt(self, directory: str, terms: DropTerms) -> TableId:
+        """Put a table that has no name into the trash: one commit, or one swap of a marker.
 
-    def _dropping(self, table: Table, terms: DropTerms) -> Edit:
-        newest = self._catalog.latest(table)
-        edit = DropTable(
-            table.id,
-            table.location,
-            self._clock.generation(),
-            terms,
-            newest.version if newest else 0,
-            self._clock.now_ms(),
-        )
-        return self._registrar.guarded(table, edit)
+        The answer is the name to undrop it by. InvalidTableStateError if a row has the directory.
+        """
+        self._store.require_conditions()
+        newest = version_files.latest(self._store, directory)
+        if newest is None:
+            raise InvalidInputError(f"{directory!r} holds no table")
+        return self._arbiters.arbiter_at(directory).adopt(directory, terms, newest.version)
 
     # -- undrop
 
@@ -193,76 +124,17 @@ class TableLifecycle:
     ) -> Table:
         """Bring a dropped table back, under its own name or another that is free."""
         self._store.require_conditions()
-        dropped = self.bin.find(table, generation)
+        dropped = self._trash.find(table, generation)
         target = target or table
-        if self._manifest is None and target != table:
-            self._registrar.require_manifest("brought back under another name")
-        if self._is_taken(target):
+        if target != table:
+            self._arbiters.require_renames("brought back under another name")
+        if self._exists(target):
             raise already_exists(
                 target, hint="bring it back under another name, or drop the one that is there"
             )
-        if self._manifest is None or self.bin.is_marked(dropped):
-            return self._undrop_marked(dropped, target, keep_newer)
-        if names.is_marked(table, dropped.location):
-            raise ConcurrentModificationError(
-                f"another process changed the state of table {names.display(table)} meanwhile"
-            )
-        if names.is_marked(target, dropped.location):
-            raise InvalidTableStateError(
-                f"table {names.display(table)} was renamed from {names.display(target)}, and can't "
-                f"come back to that name at once",
-                hint="bring it back under another name, and rename it",
-            )
-        self._must_be_as_dropped(dropped, keep_newer)
-        edit = UndropTable(table, dropped.generation, target)
-        edit.apply(Draft(self._manifest.read()))  # what is refused has to be before a name is kept
-        self._registrar.keep_root_name(target)
-        return as_table(self._manifest.submit(edit).answer)
+        return self._arbiters.arbiter_for(dropped).undrop(dropped, target, keep_newer)
 
-    def _undrop_marked(self, dropped: Trashed, target: TableId, keep_newer: bool) -> Table:
-        name = dropped.id[0]
-        table = Table(
-            dropped.id,
-            dropped.location,
-            properties=None if self._manifest is None else dict(dropped.properties or {}),
-        )
-        if target != dropped.id:
-            present = self._markers.restorable(name, dropped.generation, keep_newer)
-            return self._registrar.hand_over(present, table, target)
-        if self._manifest is None:
-            _no_properties(dropped)
-            self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
-            return table
-        # The row counts for nothing until the marker shows the table, so that a crash loses none.
-        self._manifest.submit_at([name], IndexTable(as_row(table)))
-        former = self._markers.undrop(name, generation=dropped.generation, keep_newer=keep_newer)
-        try:
-            self._manifest.submit_at([name], IndexTable(as_row(table), keep=True))
-        except (TableAlreadyExistsError, NamespaceAlreadyExistsError):
-            terms = DropTerms(former.ttl_ms, former.dropped_by or "tiltyard", former.reason)
-            self._markers.drop(name, terms, former.properties)
-            raise
-        except InvalidInputError:  # it was renamed by another process as soon as it was shown
-            pass
-        return table
-
-    def _must_be_as_dropped(self, dropped: Trashed, keep_newer: bool) -> None:
-        newest = version_files.latest(self._store, dropped.location)
-        if newest is None and dropped.version:
-            raise TableNotFoundError(
-                f"table {names.display(dropped.id)} can't be brought back: "
-                f"another client has deleted its files"
-            )
-        if rows.is_managed(self._manifest, dropped):
-            return  # its rows came along, and no writer adds to them
-        if newest and newest.version > (dropped.version or 0) and not keep_newer:
-            raise InvalidTableStateError(
-                f"table {names.display(dropped.id)} was written to after it was dropped: it is at "
-                f"version {newest.version}, and was dropped at {dropped.version or 0}",
-                hint="undrop it with keep_newer to keep what was written",
-            )
-
-    def _is_taken(self, table: TableId) -> bool:
+    def _exists(self, table: TableId) -> bool:
         try:
             self._catalog.find(table)
         except TableNotFoundError:
@@ -273,43 +145,65 @@ class TableLifecycle:
 
     def status(self, table: TableId) -> TableStatus:
         """Whether a table exists, is in the trash, or is not to be found."""
-        if self._is_taken(table):
+        if self._exists(table):
             return TableStatus(TableState.EXISTS)
         with suppress(TableNotFoundError):
-            dropped = self.bin.find(table, None)
+            dropped = self._trash.find(table)
             return TableStatus(
                 TableState.SOFT_DELETED, dropped.dropped_at, dropped.expires_at, dropped.generation
             )
         return TableStatus(TableState.NOT_FOUND)
 
-    def hold(self, table: TableId, held: bool, generation: str | None = None) -> Trashed:
-        """Keep a dropped table from being purged, or let it go again."""
+    def hold(self, table: TableId, held: bool, generation: str | None = None) -> DroppedTable:
+        """Keep a dropped table from being purged, or allow it again."""
         self._store.require_conditions()
-        dropped = self.bin.find(table, generation)
-        if self._manifest is None or self.bin.is_marked(dropped):
-            self._markers.hold(table[0], held, dropped.generation)
-        else:
-            self._manifest.submit(HoldTable(table, dropped.generation, held))
+        dropped = self._trash.find(table, generation)
+        self._arbiters.arbiter_for(dropped).hold(dropped, held)
         return replace(dropped, held=held)
 
     def protect(self, table: TableId, protected: bool) -> None:
         """Keep a table from being dropped, or allow it again."""
         self._store.require_conditions()
-        found = self._catalog.find(table)
-        if names.is_marked(table, found.location):
-            self._registrar.settle(found)
-            self._markers.protect(table[0], protected)
-        else:
-            if self._manifest is None:
-                raise no_such_table(table)
-            edit = ProtectTable(table, protected)
-            self._manifest.submit(self._registrar.guarded(found, edit))
+        present = self._catalog.find(table)
+        self._arbiters.arbiter_for(present).protect(present, protected)
 
+    # -- names
 
-def _no_properties(dropped: Trashed) -> None:
-    """A live marker has no room for properties, and a client without a manifest no other place."""
-    if dropped.properties:
-        raise UnsupportedOperationError(
-            f"table {names.display(dropped.id)} has properties, which directory mode would lose",
-            hint="bring it back with manifest_enabled=true",
-        )
+    def rename(self, table: TableId, target: TableId) -> Table:
+        """Move a table to a free name, across namespaces too. Its files stay where they are."""
+        self._arbiters.require_renames("renamed")
+        self._store.require_conditions()
+        present = self._catalog.find(table)
+        return self._arbiters.arbiter_for(present).rename(present, target)
+
+    def deregister(self, table: TableId) -> Table:
+        """Take a name away and keep the data. The answer tells where it lies."""
+        self._store.require_conditions()
+        present = self._catalog.find(table)
+        return self._arbiters.arbiter_for(present).deregister(present)
+
+    def register_all(self, wanted: Sequence[Registration]) -> list[Table]:
+        """Give names to Lance tables inside the root; all rows in one commit, or none."""
+        snapshot = self._manifest.read()
+        checked = [
+            self._arbiters.arbiter_at(registration.location).check_registration(
+                registration, snapshot
+            )
+            for registration in wanted
+        ]
+        at_root = [entry.root_name for entry in checked if entry.root_name is not None]
+        commit = AllOf(tuple(entry.edit for entry in checked))
+        snapshot = self._manifest.remove_stale_rows(snapshot, at_root)
+        commit.apply(Draft(snapshot))  # what is refused has to be before any is shown
+        self._store.require_conditions()
+        for registration, entry in zip(wanted, checked, strict=True):
+            self._arbiters.arbiter_at(registration.location).show(entry)
+        try:
+            self._manifest.submit_at(at_root, commit)
+        except InvalidInputError as taken:
+            if not at_root:
+                raise
+            raise ConcurrentModificationError(
+                "a table was renamed by another process as soon as it was shown"
+            ) from taken
+        return [entry.table for entry in checked]

@@ -1,9 +1,8 @@
 """A write in two halves: data files first, by any number of processes, then one commit.
 
-The files lie in the table's directory before anything claims it, so at a V1 location a purge that
-lists meanwhile would own them. Therefore the marker must be in the very state in which the write
-began, before the commit and after it: a purge changes that state before it deletes anything. In a
-directory of its own the row must still be there with that location, which is never used again.
+The files lie in the table's directory before anything claims it, so at `<name>.lance` a purge that
+lists meanwhile would own them. Therefore the table must be the same, before the commit and after
+it, as when the write began (`TableGuard`): a purge changes its state before it deletes anything.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ from enum import StrEnum
 from typing import Any
 
 from tiltyard import names
-from tiltyard.catalog import marker
-from tiltyard.catalog.base import Catalog, CreateTarget, Table, already_exists
-from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.base import CreateTarget, Table, already_exists
+from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.guard import TableGuard
+from tiltyard.catalog.marker import NONCE_DIGITS
 from tiltyard.catalog.pylance import LostRaceError
-from tiltyard.clock import Clock
-from tiltyard.errors import (
-    ConcurrentModificationError,
-    TableAlreadyExistsError,
-)
+from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError
+from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Created, Creation
-from tiltyard.lifecycle.files import Files
-from tiltyard.lifecycle.recreation import Recreation, Seen
+from tiltyard.lifecycle.recreation import Files
 from tiltyard.names import TableId
-from tiltyard.store import NotThere, Store, Tag
+from tiltyard.store import NotThere
 
 AGAIN = "write it again"
 
@@ -45,19 +41,18 @@ class WriteMode(StrEnum):
 class PendingWrite:
     """A write that has begun: where its files go, and what was there. Crosses to executors.
 
-    `read_version` is 0 for a table that is to be created; then `schema` is None. `base_version` is
-    the latest version in the directory, be it of a dropped table. `tag` is the state of the marker,
-    where one decides, and `token` a name of this write alone. A write that `evolves` brings columns
+    The `guard` has the table, or the place for one. `read_version` is 0 for a table that is to be
+    created; then `schema` is None. `base_version` is the latest version in the directory, be it of
+    a dropped table, and `token` a name of this write alone. A write that `evolves` brings columns
     that the table lacks. `notes` are said by the metadata of the schema from its commit on.
     `is_done` says that there is nothing to write: the mode was `exist_ok`, and the table exists.
     """
 
-    table: Table
+    guard: TableGuard
     exists: bool
     mode: WriteMode
     read_version: int
     base_version: int
-    tag: Tag | None
     token: str
     evolves: bool = False
     uri: str = ""
@@ -66,12 +61,12 @@ class PendingWrite:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def id(self) -> TableId:
-        return self.table.id
+    def table(self) -> Table:
+        return self.guard.table
 
     @property
-    def is_marked(self) -> bool:
-        return names.is_marked(self.table.id, self.table.location)
+    def id(self) -> TableId:
+        return self.table.id
 
     @property
     def replaces(self) -> bool:
@@ -87,42 +82,31 @@ class Writing:
     """Begins and finishes writes in one catalog."""
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        catalog: Catalog,
-        files: Files,
-        recreation: Recreation,
-        creation: Creation,
+        self, context: CatalogContext, arbiters: Arbiters, creation: Creation, files: Files
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._catalog = catalog
-        self._files = files
-        self._recreation = recreation
+        self._context = context
+        self._clock = context.clock
+        self._catalog = context.catalog
+        self._arbiters = arbiters
         self._creation = creation
+        self._files = files
 
     def begin(self, table: TableId, mode: WriteMode, properties: Mapping[str, str]) -> PendingWrite:
         """What finding the table takes, the marker once more, and its latest version.
 
-        Nothing is written. The marker is read before the version, and both before any file is
-        written, so that whoever claims what is there has changed the marker since.
+        Nothing is written. The guard is taken before the version is looked for, and both before any
+        file is written, so that whoever claims what is there has changed the state since.
         """
-        self._store.require_conditions()
+        self._context.store.require_conditions()
         target = self._catalog.create_target(table, properties)
-        tag = None
-        if names.is_marked(table, target.table.location):
-            present = self._recreation.settled(table[0])
-            _must_fit(target, present)
-            tag = present.tag
+        guard = self._arbiters.arbiter_for(target.table).guard(target)
         newest = self._catalog.latest(target.table)
         base = newest.version if newest else 0
         version = base if target.exists else 0
         if version and mode is WriteMode.CREATE:
             raise already_exists(table)
-        return PendingWrite(
-            target.table, target.exists, mode, version, base, tag, self._clock.token(32)
-        )
+        token = self._clock.token(32)
+        return PendingWrite(guard, target.exists, mode, version, base, token)
 
     def finish(
         self, pending: PendingWrite, rows: Any, *, expected_version: int | None = None
@@ -138,12 +122,12 @@ class Writing:
             return Created(pending.table, pending.read_version)
         if not pending.read_version:
             return self._create(pending, rows)
-        self._must_be_as_seen(pending)
+        pending.guard.require_same(self._context)
         if pending.mode is WriteMode.OVERWRITE:
             version = self._overwrite(pending, rows, expected_version)
         else:
             version = self._append(pending, rows, expected_version)
-        self._must_be_as_seen(pending)  # Guard C
+        pending.guard.require_same(self._context)  # Guard C
         return Created(pending.table, version)
 
     def rewrite(self, pending: PendingWrite, rewrite: Any) -> Created:
@@ -151,23 +135,23 @@ class Writing:
 
         Nothing is removed if it is refused: the files are noted, and swept by whoever wrote them.
         """
-        self._must_be_as_seen(pending)
+        pending.guard.require_same(self._context)
         try:
             version = self._files.rewrite(
                 pending.table.location,
                 rewrite,
                 pending.read_version,
-                self._clock.token(marker.NONCE_DIGITS),
+                self._clock.token(NONCE_DIGITS),
             )
         except (NotThere, LostRaceError) as lost:
             raise self._changed(pending) from lost
-        self._must_be_as_seen(pending)  # Guard C
+        pending.guard.require_same(self._context)  # Guard C
         return Created(pending.table, version)
 
     def _create(self, pending: PendingWrite, rows: Any) -> Created:
         target = CreateTarget(pending.table, pending.exists)
         try:
-            return self._creation.create_at(target, rows, Seen(pending.tag))
+            return self._creation.create_at(target, rows, pending.guard)
         except TableAlreadyExistsError as lost:
             if pending.mode is WriteMode.CREATE:
                 raise
@@ -180,13 +164,13 @@ class Writing:
             ) from lost
 
     def _overwrite(self, pending: PendingWrite, rows: Any, expected_version: int | None) -> int:
-        seen = expected_version or pending.read_version
+        base = expected_version or pending.read_version
         try:
-            staged = self._files.stage(pending.table.location, rows, seen)
+            staged = self._files.stage(pending.table.location, rows, base)
         except NotThere as gone:
             raise self._changed(pending) from gone
         try:
-            return self._files.commit(staged, self._clock.token(marker.NONCE_DIGITS))
+            return self._files.commit(staged, self._clock.token(NONCE_DIGITS))
         except LostRaceError as lost:
             if expected_version is None:
                 self._files.discard(staged)
@@ -198,38 +182,14 @@ class Writing:
                 pending.table.location,
                 rows,
                 pending.read_version,
-                self._clock.token(marker.NONCE_DIGITS),
+                self._clock.token(NONCE_DIGITS),
                 expected_version,
             )
         except (NotThere, LostRaceError) as lost:
             raise self._changed(pending) from lost
-
-    def _must_be_as_seen(self, pending: PendingWrite) -> None:
-        """The table has not been dropped since, nor replaced by another of its name."""
-        found = self._catalog.find(pending.id)
-        same = found.location == pending.table.location and found.managed == pending.table.managed
-        if same and pending.is_marked:
-            same = marker.read(self._store, pending.id[0]).tag == pending.tag
-        if not same:
-            raise _replaced(pending.id)
 
     def _changed(self, pending: PendingWrite) -> ConcurrentModificationError:
         return ConcurrentModificationError(
             f"table {names.display(pending.id)} was changed since version {pending.read_version}",
             hint="look at what came since, and " + AGAIN,
         )
-
-
-def _must_fit(target: CreateTarget, present: Marker) -> None:
-    """The marker is still as it was when the target was chosen."""
-    free = (State.LIVE, State.DELETED, State.PURGED)
-    if present.state not in ((State.LIVE,) if target.exists else free):
-        raise _replaced(target.table.id)
-
-
-def _replaced(table: TableId) -> ConcurrentModificationError:
-    return ConcurrentModificationError(
-        f"table {names.display(table)} was dropped, or its state changed, while its data was "
-        f"written",
-        hint=AGAIN,
-    )

@@ -19,7 +19,7 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE
 from tiltyard.clock import moment
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.optimize import indexed_fragments, user_indexes
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind, candidate
@@ -111,7 +111,7 @@ class Inventory:
             raise self._context.lance.explain(error, doing) from error
         return self._count_bytes(row, table, dataset.version, min_age_ms)
 
-    def of_trashed(self, dropped: Trashed) -> TableInventory:
+    def of_trashed(self, dropped: DroppedTable) -> TableInventory:
         """A dropped table: all of it is trash. One listing."""
         entries = list(self._context.store.walk(dropped.location))
         size = sum(entry.size for entry in entries)

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from tiltyard import names
 from tiltyard.catalog import marker
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest.catalog import as_table
-from tiltyard.catalog.manifest.edits import AllOf, RemoveStaleRow
+from tiltyard.catalog.manifest.edits import RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import InvalidTableStateError, TiltyardError
-from tiltyard.lifecycle.moves import Moves
+from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.lifecycle.recreation import Recreation
-from tiltyard.lifecycle.registration import Registrar, Registration
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
 from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.store import Listing, Store
@@ -48,13 +48,13 @@ class UnfinishedOperations:
         self,
         context: CatalogContext,
         recreation: Recreation,
-        moves: Moves,
-        registrar: Registrar,
+        renames: Renames,
+        lifecycle: TableLifecycle,
     ) -> None:
         self._context = context
         self._recreation = recreation
-        self._moves = moves
-        self._registrar = registrar
+        self._renames = renames
+        self._lifecycle = lifecycle
 
     def find(self, listing: Listing | None = None) -> list[UnfinishedOperation]:
         """One listing of the root, unless it is given, one request for each hidden marker, and one
@@ -87,7 +87,7 @@ class UnfinishedOperations:
     def _finish(self, unfinished: UnfinishedOperation, min_age_ms: int) -> Recovered:
         kind, tables = unfinished.kind, (names.split_object_id(unfinished.name),)
         if self._context.clock.now_ms() - unfinished.since_ms < min_age_ms:
-            why = "whoever began it may be at work"
+            why = "the process that began it may still be at work"
             return Recovered("", kind, Resolution.DEFERRED, tables, why)
         try:
             if kind == CREATE:
@@ -102,21 +102,17 @@ class UnfinishedOperations:
         return Recovered("", kind, outcome, tables)
 
     def _finish_create(self, name: str) -> Resolution:
-        hides = self._recreation.settled(name).hides
+        hides = self._recreation.decided_marker(name).hides
         return Resolution.BACK if hides else Resolution.FORWARD
 
     def _finish_rename(self, name: str) -> Resolution:
         """Its row makes a rename final; without one the table is shown again where it was."""
-        row = self._moves.owner(self._context.directory.look((name,)))
-        if row is None:
+        owner = self._renames.owner(self._context.directory.look((name,)))
+        if owner is None:
             location = names.table_directory(name)
-            self._registrar.register_all([Registration((name,), location)])
+            self._lifecycle.register_all([Registration((name,), location)])
             return Resolution.BACK
-        table = as_table(row)
-        if row.object_id == name:
-            self._registrar.settle(table)
-        else:  # an empty change, which only takes effect once the rename is final
-            self._registrar.guarded(table, AllOf(()))
+        self._renames.finish(owner)
         return Resolution.FORWARD
 
 

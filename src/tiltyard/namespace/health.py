@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tiltyard import names
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
-from tiltyard.lifecycle.trash import DropTerms
-from tiltyard.maintenance.concurrent import Progress
+from tiltyard.maintenance.context import Progress
 from tiltyard.maintenance.doctor import Finding
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
 from tiltyard.maintenance.policy import Duration, auto_cleanup_settings
@@ -164,7 +163,7 @@ class Health(OperationGroup):
         seconds = self.context.settings.default_ttl if ttl is None else duration(ttl)
         ttl_ms = None if seconds is None else round(seconds * 1000)
         terms = DropTerms(ttl_ms, self.context.settings.actor, "it had no name")
-        return self.services.adoption.adopt(location, terms)
+        return self.services.lifecycle.adopt(location, terms)
 
     # -- the doctor
 

@@ -8,28 +8,28 @@ from typing import ClassVar, Self
 
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.migration import Migration
+from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Creation
-from tiltyard.lifecycle.files import Files
-from tiltyard.lifecycle.marker_purge import MarkerPurge
-from tiltyard.lifecycle.markers import Markers
-from tiltyard.lifecycle.moves import Moves
+from tiltyard.lifecycle.marker_arbiter import MarkerArbiter
 from tiltyard.lifecycle.purge import Purge
-from tiltyard.lifecycle.recreation import PATIENCE_MS, Recreation
-from tiltyard.lifecycle.registration import Registrar
+from tiltyard.lifecycle.recreation import PATIENCE_MS, Files, Recreation
+from tiltyard.lifecycle.renames import Renames
+from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
+from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.batch_commits import BatchCommits
-from tiltyard.maintenance.catalog_orphans import Adoption
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
 from tiltyard.maintenance.inventory import Inventory
 from tiltyard.maintenance.orphans import Orphans
-from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.recovery import BatchCommits, Recovery
 from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.tables.files import LanceFiles
 from tiltyard.versions.branches import Branches
+from tiltyard.versions.file_versions import FileVersions
 from tiltyard.versions.references import References
+from tiltyard.versions.row_versions import RowVersions
 from tiltyard.versions.table_versions import TableVersions
 
 
@@ -40,22 +40,18 @@ class Services:
     to check that each step of a protocol is needed.
     """
 
-    versions_type: ClassVar[type[TableVersions]] = TableVersions
+    file_versions_type: ClassVar[type[FileVersions]] = FileVersions
+    row_versions_type: ClassVar[type[RowVersions]] = RowVersions
+    references_type: ClassVar[type[References]] = References
     recreation_type: ClassVar[type[Recreation]] = Recreation
-    markers_type: ClassVar[type[Markers]] = Markers
-    moves_type: ClassVar[type[Moves]] = Moves
-    registrar_type: ClassVar[type[Registrar]] = Registrar
-    lifecycle_type: ClassVar[type[TableLifecycle]] = TableLifecycle
-    marker_purge_type: ClassVar[type[MarkerPurge]] = MarkerPurge
-    purge_type: ClassVar[type[Purge]] = Purge
-    creation_type: ClassVar[type[Creation]] = Creation
-    writing_type: ClassVar[type[Writing]] = Writing
+    renames_type: ClassVar[type[Renames]] = Renames
+    marker_arbiter_type: ClassVar[type[MarkerArbiter]] = MarkerArbiter
+    row_arbiter_type: ClassVar[type[RowArbiter]] = RowArbiter
     # How long the step of another process is waited for, before it is taken to have crashed.
     patience_ms: ClassVar[int] = PATIENCE_MS
 
     def __init__(self, context: CatalogContext) -> None:
         self.context = context
-        self._manifest = context.manifest if context.settings.manifest_enabled else None
         self._wire_versions()
         self._wire_lifecycle()
         self._wire_maintenance()
@@ -72,62 +68,39 @@ class Services:
         other = copy.copy(self)
         settings = replace(self.context.settings, actor=actor)
         other.context = replace(self.context, settings=settings)
-        other.purge = other._make_purge()
+        other.purge = Purge(other.context, other.arbiters, other.trash)
         return other
 
     def _wire_versions(self) -> None:
         """The versions of tables, and the commits to them."""
-        self.versions = self.versions_type(self.context)
+        self.versions = TableVersions(self.context, self.file_versions_type, self.row_versions_type)
         self.clients = CommitClients(self.context, self.versions)
         self.branches = Branches(self.context)
 
     def _wire_lifecycle(self) -> None:
         """How tables are created, dropped, restored, renamed and purged."""
-        context, manifest = self.context, self._manifest
-        store, clock, catalog = context.store, context.clock, context.catalog
+        context = self.context
         self.files = self.make_files()
-        self.recreation = self.recreation_type(store, clock, self.files, self.patience_ms)
-        self.markers = self.markers_type(store, clock, self.recreation)
-        self.moves = None if manifest is None else self.moves_type(store, clock, manifest)
-        self.registrar = self.registrar_type(
-            store,
-            catalog,
-            context.directory,
-            manifest,
-            self.markers,
-            self.moves,
-            lists_directories=context.settings.dir_listing_enabled,
+        self.recreation = self.recreation_type(context, self.files, self.patience_ms)
+        self.renames = self.renames_type(context, self.recreation)
+        self.arbiters = Arbiters(
+            context,
+            self.marker_arbiter_type(context, self.recreation, self.renames),
+            self.row_arbiter_type(context, self.files, self.renames),
         )
-        self.lifecycle = self.lifecycle_type(
-            store, clock, catalog, context.directory, manifest, self.markers, self.registrar
-        )
-        self.marker_purge = self.marker_purge_type(store, clock, self.recreation)
-        self.purge = self._make_purge()
-        self.creation = self.creation_type(
-            store, clock, catalog, self.files, self.recreation, self.markers, context.retry
-        )
-        self.writing = self.writing_type(
-            store, clock, catalog, self.files, self.recreation, self.creation
-        )
+        self.trash = TrashReader(context)
+        self.lifecycle = TableLifecycle(context, self.arbiters, self.trash)
+        self.purge = Purge(context, self.arbiters, self.trash)
+        self.creation = Creation(context, self.arbiters, self.files)
+        self.writing = Writing(context, self.arbiters, self.creation, self.files)
         self.migration = Migration(context)
-
-    def _make_purge(self) -> Purge:
-        return self.purge_type(
-            self.context.store,
-            self.context.clock,
-            self.lifecycle.bin,
-            self.marker_purge,
-            self._manifest,
-            self.moves,
-            self.context.settings.actor,
-        )
 
     def _wire_maintenance(self) -> None:
         """What ends operations that a crash interrupted, and maintains tables and the catalog."""
         context = self.context
         self.recovery = Recovery(context, self.versions, self.clients.of)
         self.access = TableAccess(context, self.versions, self.clients, self.recovery)
-        self.references = References(context, self.versions, self.branches, self.access)
+        self.references = self.references_type(context, self.versions, self.branches, self.access)
         self.maintenance = MaintenanceContext(
             context,
             self.versions,
@@ -138,12 +111,8 @@ class Services:
         )
         self.batches = BatchCommits(self.maintenance)
         self.unfinished = UnfinishedOperations(
-            context,
-            self.recreation,
-            self.moves_type(context.store, context.clock, context.manifest),
-            self.registrar,
+            context, self.recreation, self.renames, self.lifecycle
         )
         self.orphans = Orphans(self.maintenance)
-        self.adoption = Adoption(context, self.markers)
         self.inventory = Inventory(self.maintenance, self.orphans)
-        self.doctor = Doctor(self.maintenance, self.lifecycle.bin, self.unfinished)
+        self.doctor = Doctor(self.maintenance, self.trash, self.unfinished)

@@ -15,7 +15,7 @@ from tiltyard import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError
-from tiltyard.lifecycle.registration import Registration
+from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.namespace.base import CatalogBase, choice, operation, properties_of
 from tiltyard.namespace.services import Services
 from tiltyard.namespace.trash import drop_terms
@@ -43,6 +43,7 @@ class TableOperations(CatalogBase):
 
     @operation("list namespaces of")
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
+        """The names of the namespaces directly inside one, sorted. One request."""
         parent = names.parse_namespace_id(request.id)
         chosen, token = page(
             self.context.catalog.list_namespaces(parent), request.page_token, request.limit
@@ -53,6 +54,7 @@ class TableOperations(CatalogBase):
     def describe_namespace(
         self, request: api.DescribeNamespaceRequest
     ) -> api.DescribeNamespaceResponse:
+        """The properties of a namespace. One request. NamespaceNotFoundError."""
         namespace = names.parse_namespace_id(request.id)
         return api.DescribeNamespaceResponse(
             properties=dict(self.context.catalog.describe_namespace(namespace))
@@ -60,11 +62,13 @@ class TableOperations(CatalogBase):
 
     @operation("look for namespace")
     def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
+        """One request. NamespaceNotFoundError."""
         self.context.catalog.describe_namespace(names.parse_namespace_id(request.id))
         return api.NamespaceExistsResponse()
 
     @operation("create namespace")
     def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
+        """Create a namespace. One request to look, and one commit of the manifest."""
         namespace = names.parse_namespace_id(request.id)
         mode = choice(CreateMode, request.mode, "create mode")
         kept = self.context.catalog.create_namespace(namespace, mode, request.properties or {})
@@ -72,6 +76,10 @@ class TableOperations(CatalogBase):
 
     @operation("drop namespace")
     def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
+        """Drop a namespace; with `behavior=cascade` its tables go into the trash.
+
+        NamespaceNotEmptyError if it has tables and the behavior is `restrict`.
+        """
         namespace = names.parse_namespace_id(request.id)
         mode = choice(DropMode, request.mode, "drop mode")
         behaviour = choice(DropBehaviour, request.behavior, "drop behavior")
@@ -101,6 +109,7 @@ class TableOperations(CatalogBase):
 
     @operation("list all tables")
     def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
+        """The ids of the tables of all namespaces. Costs what `list_tables` does."""
         tables = self.context.catalog.list_all_tables()
         if request.include_declared is False:
             tables = self._without_declared(list(map(names.split_object_id, tables)), tables)
@@ -108,6 +117,7 @@ class TableOperations(CatalogBase):
 
     @operation("look for table")
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
+        """What finding the table takes. TableNotFoundError, TableVersionNotFoundError."""
         table = self.services.access.find(request.id)
         if request.version is not None:
             self.services.access.open(table, describe.At(request.version))
@@ -217,7 +227,7 @@ class TableOperations(CatalogBase):
             )
             for request in requests
         ]
-        registered = self.services.registrar.register_all(wanted)
+        registered = self.services.lifecycle.register_all(wanted)
         if self.services.versions.management.is_on:
             self.services.versions.management.manage(registered)
         return [
@@ -231,7 +241,7 @@ class TableOperations(CatalogBase):
     def deregister_table(self, request: api.DeregisterTableRequest) -> api.DeregisterTableResponse:
         """Hide a table and keep its data; `register_table` shows it again."""
         identifier = names.parse_table_id(request.id)
-        table = self.services.registrar.deregister(identifier)
+        table = self.services.lifecycle.deregister(identifier)
         return api.DeregisterTableResponse(
             id=list(identifier),
             location=self.services.access.uri(table),
@@ -246,7 +256,7 @@ class TableOperations(CatalogBase):
             identifier[:-1] if request.new_namespace_id is None else request.new_namespace_id
         )
         target = names.parse_table_id([*namespace, request.new_table_name])
-        self.services.registrar.rename(identifier, target)
+        self.services.lifecycle.rename(identifier, target)
         return api.RenameTableResponse()
 
     def _without_declared(self, tables: Sequence[names.TableId], shown: Sequence[str]) -> list[str]:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import lance_namespace as api
 
 from tiltyard import names
-from tiltyard.catalog.base import Table
+from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError
-from tiltyard.lifecycle.purge import PurgePlan, Receipt, TableProgress, write_receipts
+from tiltyard.lifecycle.purge import PurgePlan, Receipt, TableProgress
 from tiltyard.lifecycle.tables import TermsOf
-from tiltyard.lifecycle.trash import DropTerms, TableStatus, Trashed
+from tiltyard.lifecycle.trash import DroppedTable, TableStatus
 from tiltyard.namespace.base import CatalogBase, operation, properties_of
 from tiltyard.settings import duration
 
@@ -94,12 +94,12 @@ class TrashOperations(CatalogBase):
         return self.services.lifecycle.status(names.parse_table_id(id))
 
     @operation("list the trash of")
-    def list_trash(self, *, with_bytes: bool = False) -> list[Trashed]:
+    def list_trash(self, *, with_bytes: bool = False) -> list[DroppedTable]:
         """Every dropped table, oldest drop first. Its size costs a listing of each."""
-        return self.services.lifecycle.bin.everything(with_bytes=with_bytes)
+        return self.services.trash.list_tables(with_bytes=with_bytes)
 
     @operation("list what can be purged from")
-    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[Trashed]:
+    def list_purgable_tables(self, deleted_before: datetime | None = None) -> list[DroppedTable]:
         """Dropped tables that are not held and whose time has run out.
 
         With a cutoff, those dropped before it instead, whatever their own time.
@@ -109,9 +109,7 @@ class TrashOperations(CatalogBase):
     @operation("purge table")
     def purge_table(self, id: Sequence[str], *, generation: str | None = None) -> Receipt:
         """Delete a dropped table for good, whether or not its time has come."""
-        self.context.store.require_conditions()
-        dropped = self.services.lifecycle.bin.find(names.parse_table_id(id), generation)
-        return self.services.purge.purge(dropped)
+        return self.services.purge.purge(names.parse_table_id(id), generation)
 
     @operation("purge tables of")
     def purge_tables(
@@ -143,21 +141,20 @@ class TrashOperations(CatalogBase):
     @operation("apply a purge to")
     def apply_purge(self, plan: PurgePlan, progress: TableProgress | None = None) -> list[Receipt]:
         """Purge what was planned; whatever moved since is skipped, and its receipt says so."""
-        self.context.store.require_conditions()
         return self.services.purge.apply(plan, progress)
 
     @operation("keep the receipts of")
     def keep_receipts(self, receipts: Sequence[Receipt]) -> str | None:
         """Write receipts into a file of the catalog, one line each, and tell where it is."""
-        return write_receipts(self.context.store, self.context.clock, receipts)
+        return self.services.purge.keep_receipts(receipts)
 
     @operation("hold table")
-    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+    def hold_table(self, id: Sequence[str], *, generation: str | None = None) -> DroppedTable:
         """Keep a dropped table from being purged until it is released."""
         return self.services.lifecycle.hold(names.parse_table_id(id), True, generation)
 
     @operation("release table")
-    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> Trashed:
+    def release_table(self, id: Sequence[str], *, generation: str | None = None) -> DroppedTable:
         """Let a held table go again, when its time has come."""
         return self.services.lifecycle.hold(names.parse_table_id(id), False, generation)
 

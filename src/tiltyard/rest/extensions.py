@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from tiltyard.access import Role
 from tiltyard.errors import InvalidInputError, first_problem
 from tiltyard.lifecycle.purge import PurgePlan, Receipt
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import Event
@@ -162,7 +162,7 @@ def drop_table(
     return context.namespace.drop_table(request, ttl=ttl, reason=reason)
 
 
-def list_trash(context: RequestContext, *, with_bytes: bool = False) -> list[Trashed]:
+def list_trash(context: RequestContext, *, with_bytes: bool = False) -> list[DroppedTable]:
     """Every dropped table that you may see, oldest drop first."""
     trash = context.namespace.list_trash(with_bytes=with_bytes)
     return [dropped for dropped in trash if context.principal.sees(dropped.id)]

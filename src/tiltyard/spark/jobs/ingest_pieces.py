@@ -23,8 +23,8 @@ from tiltyard.spark.columns import Columns
 from tiltyard.spark.jobs.ingest_plan import Frame, IngestAction, Ingested, ledger_of
 from tiltyard.spark.jobs.records import Records, Reject
 from tiltyard.spark.jobs.sources import SourceFile
+from tiltyard.spark.session import bounded_batches
 from tiltyard.spark.target import Target
-from tiltyard.spark.tuning import bounded_batches
 from tiltyard.spark.write import as_stored, write_files
 from tiltyard.tables.fragments import DEFAULT_LIMITS, rows_of
 from tiltyard.tables.ledger import Loaded

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.job_options import InventoryJob
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.inventory import InventoryState, TableInventory, VersionInventory
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -30,7 +30,9 @@ def run(
     spark: SparkSession, catalog: DirectoryNamespace, options: InventoryJob
 ) -> list[TableInventory]:
     """The rows of tables, live or dropped."""
-    items: list[TableId | Trashed] = [*choose_tables(catalog, options.namespace, options.tables)]
+    items: list[TableId | DroppedTable] = [
+        *choose_tables(catalog, options.namespace, options.tables)
+    ]
     if options.namespace is None and options.tables is None:
         items += catalog.list_trash()
     return fanout.run(
@@ -62,8 +64,8 @@ def run_versions(
     return [row for rows in counted for row in rows]
 
 
-def _count(catalog: DirectoryNamespace, item: TableId | Trashed) -> TableInventory:
-    if isinstance(item, Trashed):
+def _count(catalog: DirectoryNamespace, item: TableId | DroppedTable) -> TableInventory:
+    if isinstance(item, DroppedTable):
         return catalog.maintenance.inventory_dropped(item)
     return catalog.maintenance.inventory_table(item)
 
@@ -72,5 +74,5 @@ def _count_versions(catalog: DirectoryNamespace, table: TableId) -> list[Version
     return catalog.maintenance.inventory_versions(table)
 
 
-def _name(item: TableId | Trashed) -> str:
-    return names.dotted(item.id if isinstance(item, Trashed) else item)
+def _name(item: TableId | DroppedTable) -> str:
+    return names.dotted(item.id if isinstance(item, DroppedTable) else item)

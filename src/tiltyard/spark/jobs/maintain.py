@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import formatting, names
 from tiltyard.errors import TiltyardError
-from tiltyard.lifecycle.purge import Outcome
+from tiltyard.lifecycle.purge import PurgeOutcome
 from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -201,11 +201,13 @@ class _Steps:
         options = self._policy.purge_job(**self._run_options("purge"))
         dropped = choose_dropped(self._catalog, options)
         receipts = run_purge(self._spark, self._catalog, dropped, options)
-        purged = [row for row in receipts if row.outcome in (Outcome.PURGED, Outcome.PLANNED)]
+        purged = [
+            row for row in receipts if row.outcome in (PurgeOutcome.PURGED, PurgeOutcome.PLANNED)
+        ]
         bad = [
             f"{names.dotted(row.id)}: {row.error}"
             for row in receipts
-            if row.outcome is Outcome.FAILED
+            if row.outcome is PurgeOutcome.FAILED
         ]
         size = sum(row.bytes for row in purged)
         done = f"{formatting.counted(len(purged), 'table')} purged"

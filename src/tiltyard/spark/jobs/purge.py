@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tiltyard import names
 from tiltyard.errors import InternalError, TiltyardError, translate
 from tiltyard.job_options import PurgeJob
-from tiltyard.lifecycle.purge import Claimed, Outcome, Purge, Receipt
-from tiltyard.lifecycle.trash import Trashed
+from tiltyard.lifecycle.arbiter import PurgeClaim
+from tiltyard.lifecycle.purge import Purge, PurgeOutcome, Receipt
+from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
 from tiltyard.spark.jobs import fanout
@@ -38,7 +39,7 @@ class Purged:
 
     table: str
     generation: str
-    outcome: Outcome
+    outcome: PurgeOutcome
     deleted_files_count: int
     deleted_bytes_count: int
     at: datetime
@@ -73,7 +74,7 @@ def purge(spark: SparkSession, catalog: DirectoryNamespace, options: PurgeJob) -
     return frame(spark, Purged, [Purged.of(receipt) for receipt in receipts])
 
 
-def choose_dropped(catalog: DirectoryNamespace, options: PurgeJob) -> list[Trashed]:
+def choose_dropped(catalog: DirectoryNamespace, options: PurgeJob) -> list[DroppedTable]:
     """The dropped tables that are meant. TableNotFoundError for one that is not in the trash."""
     if options.tables is None:
         return catalog.list_purgable_tables(options.older_than)
@@ -84,7 +85,7 @@ def choose_dropped(catalog: DirectoryNamespace, options: PurgeJob) -> list[Trash
 def run(
     spark: SparkSession,
     catalog: DirectoryNamespace,
-    dropped: Sequence[Trashed],
+    dropped: Sequence[DroppedTable],
     options: PurgeJob,
 ) -> list[Receipt]:
     """The receipts of the given tables, without those that are beyond `max_bytes`."""
@@ -114,7 +115,7 @@ def run(
 class _DeleteShare:
     """Some keys of a claim, or the whole directory of one that has no list."""
 
-    claimed: Claimed
+    claimed: PurgeClaim
     keys: tuple[str, ...] | None
     bytes: float
 
@@ -140,12 +141,12 @@ class _PurgeRun:
         self._weighed = weighed
         self._options = options
 
-    def purge(self, dropped: Sequence[Trashed]) -> list[Receipt]:
+    def purge(self, dropped: Sequence[DroppedTable]) -> list[Receipt]:
         claims = fanout.run_on_driver(self._claimed, dropped)
-        claimed = [claim for claim in claims if isinstance(claim, Claimed)]
+        claimed = [claim for claim in claims if isinstance(claim, PurgeClaim)]
         failures = self._deleted(claimed)
 
-        def ended(claim: Claimed | Receipt) -> Receipt:
+        def ended(claim: PurgeClaim | Receipt) -> Receipt:
             if isinstance(claim, Receipt):
                 return claim
             failure = failures.get(_key(claim.dropped))
@@ -155,7 +156,7 @@ class _PurgeRun:
 
         return fanout.run_on_driver(ended, claims)
 
-    def _claimed(self, dropped: Trashed) -> Claimed | Receipt:
+    def _claimed(self, dropped: DroppedTable) -> PurgeClaim | Receipt:
         if dropped.held:
             return self._steps.held(dropped)
         try:
@@ -163,7 +164,7 @@ class _PurgeRun:
         except Exception as error:
             return self._steps.refused(dropped, self._ours(error, "claim", dropped))
 
-    def _deleted(self, claimed: Sequence[Claimed]) -> dict[_Key, str]:
+    def _deleted(self, claimed: Sequence[PurgeClaim]) -> dict[_Key, str]:
         """Delete what the claims have, versions once all else is gone; which failed, and why."""
         first = [share for claim in claimed for share in self._shares(claim, claim.halves()[0])]
         whole = [_DeleteShare(claim, None, 0) for claim in claimed if claim.keys is None]
@@ -176,12 +177,12 @@ class _PurgeRun:
         ]
         return failures | self._fan_out(last)
 
-    def _shares(self, claimed: Claimed, keys: tuple[str, ...]) -> list[_DeleteShare]:
+    def _shares(self, claimed: PurgeClaim, keys: tuple[str, ...]) -> list[_DeleteShare]:
         chunks = [
             keys[start : start + KEYS_PER_UNIT] for start in range(0, len(keys), KEYS_PER_UNIT)
         ]
         # A unit needs no more of the claim than its keys.
-        bare = Claimed(claimed.dropped, ())
+        bare = PurgeClaim(claimed.dropped, ())
         return [_DeleteShare(bare, chunk, len(chunk)) for chunk in chunks]
 
     def _fan_out(self, shares: Sequence[_DeleteShare]) -> dict[_Key, str]:
@@ -199,7 +200,7 @@ class _PurgeRun:
         answers = zip(shares, errors, strict=True)
         return {share.owner: error for share, error in answers if error is not None}
 
-    def _finished(self, claim: Claimed) -> Receipt:
+    def _finished(self, claim: PurgeClaim) -> Receipt:
         objects, size = self._weighed[_key(claim.dropped)]
         if claim.keys is not None:
             objects, size = len(claim.keys), claim.bytes
@@ -208,13 +209,13 @@ class _PurgeRun:
         except Exception as error:
             return self._steps.refused(claim.dropped, self._ours(error, "end", claim.dropped))
 
-    def _ours(self, error: Exception, doing: str, dropped: Trashed) -> TiltyardError:
+    def _ours(self, error: Exception, doing: str, dropped: DroppedTable) -> TiltyardError:
         secrets = Settings.from_properties(self._catalog.as_properties()).secrets
         doing = f"{doing} the purge of table {names.display(dropped.id)}"
         return translate(error, doing, secrets)
 
 
-def _weigh(catalog: DirectoryNamespace, dropped: Trashed) -> tuple[int, int]:
+def _weigh(catalog: DirectoryNamespace, dropped: DroppedTable) -> tuple[int, int]:
     return catalog.services.purge.weigh(dropped)
 
 
@@ -227,5 +228,5 @@ def _delete(catalog: DirectoryNamespace, share: _DeleteShare) -> str | None:
     return None
 
 
-def _key(dropped: Trashed) -> _Key:
+def _key(dropped: DroppedTable) -> _Key:
     return dropped.id, dropped.generation

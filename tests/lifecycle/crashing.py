@@ -62,12 +62,12 @@ class Task:
 
 
 @dataclass
-class Mortal:
+class CrashingClient:
     process: BaseProcess
     line: Connection
 
 
-class Mortals:
+class CrashingClients:
     """A number of processes, and some in reserve: those that died are replaced."""
 
     def __init__(self, number: int) -> None:
@@ -77,47 +77,47 @@ class Mortals:
     def work(self, tasks: Sequence[Task]) -> int:
         """Give each task to a process, all at once; returns how many of them died."""
         chosen = [self._waiting.popleft() for _ in tasks]
-        for mortal in chosen:
-            assert _finished(mortal), "it is there and ready"
-        for mortal, task in zip(chosen, tasks, strict=True):
-            mortal.line.send(task)
-        living = [mortal for mortal in chosen if _finished(mortal)]
-        for mortal in chosen:
-            if mortal in living:
-                mortal.line.send(None)
-                self._waiting.appendleft(mortal)
+        for client in chosen:
+            assert _finished(client), "it is there and ready"
+        for client, task in zip(chosen, tasks, strict=True):
+            client.line.send(task)
+        living = [client for client in chosen if _finished(client)]
+        for client in chosen:
+            if client in living:
+                client.line.send(None)
+                self._waiting.appendleft(client)
             else:
-                mortal.line.close()
+                client.line.close()
                 self._waiting.append(self._born())
         return len(chosen) - len(living)
 
     def close(self) -> None:
-        for mortal in self._waiting:
-            mortal.line.close()
-            mortal.process.join()
+        for client in self._waiting:
+            client.line.close()
+            client.process.join()
 
-    def _born(self) -> Mortal:
+    def _born(self) -> CrashingClient:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_live, args=(theirs,), daemon=True)
         process.start()
         theirs.close()
-        return Mortal(process, ours)
+        return CrashingClient(process, ours)
 
 
-def _finished(mortal: Mortal) -> bool:
+def _finished(client: CrashingClient) -> bool:
     """Whether a process did what it had to; it may have been killed over it, and nothing else."""
-    wait([mortal.line, mortal.process.sentinel])
+    wait([client.line, client.process.sentinel])
     try:
-        return bool(mortal.line.recv())
+        return bool(client.line.recv())
     except (EOFError, ConnectionError):
-        mortal.process.join()
-        assert mortal.process.exitcode == -signal.SIGKILL, "it died of something else"
+        client.process.join()
+        assert client.process.exitcode == -signal.SIGKILL, "it died of something else"
         return False
 
 
 @contextmanager
-def mortals(number: int) -> Iterator[Mortals]:
-    living = Mortals(number)
+def crashing_clients(number: int) -> Iterator[CrashingClients]:
+    living = CrashingClients(number)
     try:
         yield living
     finally:

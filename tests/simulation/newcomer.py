@@ -39,24 +39,26 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
     "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],
     "moved": [(("register",), "=")],
     "loose": [(("register",), "=")],
-    "landed": [(("rename_home",), "=")],
-    "arrived": [(("rename_home", "drop", "undrop_newer"), "=")],
+    "landed": [(("rename_back",), "=")],
+    "arrived": [(("rename_back", "drop", "undrop_newer"), "=")],
     "returned": [(("drop_named", "undrop_newer"), "=")],
-    "binned": [(("undrop_other_newer", "rename_home"), "=")],
+    "trashed": [(("undrop_other_newer", "rename_back"), "=")],
     "emptied": [(("purge_other",), GONE)],
     "buried": [],
 }
 
 
-def settler_of(arbiter: str, code: Code) -> Settler:
-    return CommitSettler(arbiter, code) if arbiter in scenarios.COMMITS else Settler(arbiter, code)
+def newcomer_for(arbiter: str, code: Code) -> Newcomer:
+    return (
+        CommitNewcomer(arbiter, code) if arbiter in scenarios.COMMITS else Newcomer(arbiter, code)
+    )
 
 
-class Settler:
+class Newcomer:
     """Tries every catalog of a search once."""
 
     def __init__(self, arbiter: str, code: Code) -> None:
-        self.settled = 0
+        self.resumed = 0
         self._arbiter = arbiter
         self._code = code
         self._workers: dict[tuple[str, ...], Process] = {}
@@ -67,15 +69,15 @@ class Settler:
             return None  # what an unaware client leaves may well have to stay as it is
         known = self._known.get(state.objects, self)
         if known is self:
-            known = self._settle(within.catalogs[state.objects])
+            known = self._resume(within.catalogs[state.objects])
             self._known[state.objects] = known
-            self.settled += 1
-        assert not isinstance(known, Settler)
+            self.resumed += 1
+        assert not isinstance(known, Newcomer)
         return known
 
-    def _settle(self, objects: Objects) -> Violation | None:
+    def _resume(self, objects: Objects) -> Violation | None:
         if self._arbiter == "rows":
-            return self._settle_rows(objects)
+            return self._resume_rows(objects)
         before = views.of_marker(objects)
         if before.kind == "reviving":
             objects, failure = self._do(("look",), objects)
@@ -96,8 +98,8 @@ class Settler:
                 return Violation("stuck", f"a newcomer's {'+'.join(verbs)}: {failure.text}")
         return None
 
-    def _settle_rows(self, objects: Objects) -> Violation | None:
-        held = {each.place for each in views.of_rows(objects)}
+    def _resume_rows(self, objects: Objects) -> Violation | None:
+        held = {table.place for table in views.of_rows(objects)}
         verbs: list[str] = []
         # Unless it is told which, a purge takes what can still be brought back, and a held one not.
         verbs += ["purge"] if "purging" in held and held.isdisjoint(["trash", "held"]) else []
@@ -110,16 +112,16 @@ class Settler:
             worker = scenarios.process(self._arbiter, NEWCOMER, verbs, self._code, SKEW_MS)
             self._workers[verbs] = worker
         objects, finished = scenarios.alone(worker, objects)
-        for each in finished:
-            if each.verdict != "ok":
-                return objects, Violation("stuck", f"{verbs[each.at]}: {each.detail}")
+        for end in finished:
+            if end.verdict != "ok":
+                return objects, Violation("stuck", f"{verbs[end.at]}: {end.detail}")
         return objects, None
 
 
-class CommitSettler(Settler):
+class CommitNewcomer(Newcomer):
     """A newcomer can commit to a table that lives, and clean it up, whatever others left."""
 
-    def _settle(self, objects: Objects) -> Violation | None:
+    def _resume(self, objects: Objects) -> Violation | None:
         bookkeeper = Bookkeeper(self._arbiter == "versions")
         books = bookkeeper.view(objects).books
         if books.kind != "live" or books.main.newest is None:
