@@ -192,7 +192,12 @@ def _by_a_loop(root: Path) -> None:
 def _in_parts(spark: SparkSession, root: Path, options: OptimizeOptions) -> None:
     from tiltyard.spark.jobs import optimize
 
-    (row,) = optimize(root, spark, options=options, split_above=1).collect()
+    (row,) = optimize(
+        root,
+        spark,
+        target_rows_per_fragment=options.target_rows_per_fragment,
+        split_above=1,
+    ).collect()
     assert (row.added_fragments_count, row.error) == (PARTS, None), row
 
 

@@ -68,6 +68,7 @@ def compare(spark: SparkSession, *, quick: bool) -> int:
 
 def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
     """Parquet files into a table, and into Parquet by Spark."""
+    from tiltyard.job_options import IngestJob
     from tiltyard.spark.jobs.ingest import run
 
     home.mkdir()
@@ -91,7 +92,7 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
 
     def ours() -> None:
         name = f"t{next(numbers)}"
-        loaded = run(spark, catalog, {name: str(source)})
+        loaded = run(spark, catalog, {name: str(source)}, IngestJob())
         assert sum(each.rows for each in loaded) == rows // files * files
         shutil.rmtree(home / "lake" / f"{name}.lance")
 
@@ -103,12 +104,13 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
 
 def orphan_scan(spark: SparkSession, home: Path, tables: int) -> Count:
     """How many files are looked at in a second; it may be more, so the goal is its negative."""
+    from tiltyard.job_options import OrphansJob
     from tiltyard.spark.jobs.orphans import run
 
     catalog, planted = _littered(home, tables)
-    run(spark, catalog, dry_run=True)  # once for everything that happens only once
+    run(spark, catalog, OrphansJob(dry_run=True))  # once for everything that happens only once
     began = time.perf_counter()
-    found = run(spark, catalog, dry_run=True)
+    found = run(spark, catalog, OrphansJob(dry_run=True))
     seconds = time.perf_counter() - began
     assert {each.path for each in found} == planted
     rate = round(tables * FILES_PER_TABLE / seconds)

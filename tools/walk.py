@@ -59,8 +59,7 @@ import uvicorn
 
 import tiltyard
 from tiltyard.rest.app import create_app
-from tiltyard.rest.server import configure
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings, configure
 
 SOURCE = Path(tiltyard.__file__).parent
 TABLE = ["users"]

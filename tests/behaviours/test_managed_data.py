@@ -38,7 +38,7 @@ def _version(catalog: Catalog) -> int:
 
 
 def _delete_versions(catalog: Catalog, first: int, last: int) -> int | None:
-    ranges = [models.VersionRange(start_version=first, end_version=last)]
+    ranges = [models.VersionRange(start_version=first, end_version=last + 1)]
     request = api.BatchDeleteTableVersionsRequest(id=["points"], ranges=ranges)
     return catalog.batch_delete_table_versions(request).deleted_count
 

@@ -70,7 +70,7 @@ def _cut(catalog: Catalog, name: str) -> None:
 def _delete_versions(catalog: Catalog, first: int, last: int) -> None:
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(
-            id=["points"], ranges=[VersionRange(start_version=first, end_version=last)]
+            id=["points"], ranges=[VersionRange(start_version=first, end_version=last + 1)]
         )
     )
 
@@ -243,7 +243,7 @@ def test_a_name_of_a_branch_that_is_gone_can_be_used_again(points: Catalog) -> N
     for _ in range(3):
         insert(points, branch="side")
     request = api.BatchDeleteTableVersionsRequest(
-        id=["points"], branch="side", ranges=[VersionRange(start_version=1, end_version=3)]
+        id=["points"], branch="side", ranges=[VersionRange(start_version=1, end_version=4)]
     )
     assert points.batch_delete_table_versions(request).deleted_count == 3
     _cut(points, "side")

@@ -107,7 +107,7 @@ def test_tables_are_declared_together_or_not_at_all(catalog: Catalog) -> None:
 
 def test_one_operation_of_any_kind_is_a_batch_too(points: Catalog) -> None:
     insert(points)
-    ranges = [models.VersionRange(start_version=1, end_version=1)]
+    ranges = [models.VersionRange(start_version=1, end_version=2)]
     delete = api.BatchDeleteTableVersionsRequest(id=["points"], ranges=ranges)
     answer = _commit(points, {"delete_table_versions": delete})
     assert answer.results[0].delete_table_versions is not None

@@ -12,7 +12,7 @@ from tests.behaviours.calls import create
 from tests.cli.conftest import Tiltyard
 from tests.kit.catalogs import to_change
 from tests.maintenance.catalogs import ManualClock, fragments, rows, scattered
-from tests.maintenance.test_manifest import grow_old, scatter
+from tests.maintenance.test_optimize_catalog import grow_old, scatter
 from tiltyard import DirectoryNamespace
 from tiltyard.clock import SYSTEM_CLOCK, Clock
 

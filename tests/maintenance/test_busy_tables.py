@@ -71,14 +71,14 @@ def test_the_rows_are_those_of_the_model(
     removed += catalog.maintenance.cleanup_table(["t"], POLICY).versions_removed
     assert catalog.maintenance.cleanup_table(["t"], POLICY).is_nothing
 
-    found = catalog.open_table(["t"]).to_table().to_pylist()
-    doubtful = set().union(*(each.doubtful for each in owned))
-    counts = Counter(row["id"] for row in found)
+    rows = catalog.open_table(["t"]).to_table().to_pylist()
+    doubtful = set().union(*(writer.doubtful for writer in owned))
+    counts = Counter(row["id"] for row in rows)
     assert set(counts.values()) <= {1}, "no row came twice"
-    present = {row["id"]: row["value"] for row in found if row["id"] not in doubtful}
-    expected = {key: value for each in owned for key, value in each.values.items()}
+    present = {row["id"]: row["value"] for row in rows if row["id"] not in doubtful}
+    expected = {key: value for writer in owned for key, value in writer.values.items()}
     assert present == {key: value for key, value in expected.items() if key not in doubtful}
-    assert sum(each.done for each in owned) > 10 * writers
+    assert sum(writer.done for writer in owned) > 10 * writers
     assert deaths > 0
     assert removed > 0
 
@@ -104,10 +104,10 @@ def write(answers: Connection, opened: Mapping[str, str], number: int, seconds: 
             owned.doubtful.update(chosen)
         elif outcome:
             owned.done += 1
-            for each in chosen:
-                owned.values[each] = value
+            for id in chosen:
+                owned.values[id] = value
                 if verb == "delete":
-                    del owned.values[each]
+                    del owned.values[id]
     answers.send(owned)
 
 
@@ -142,7 +142,7 @@ def _change(
     these = f"id IN ({', '.join(map(str, chosen))})"
     if verb == "append":
         columns = [chosen, [owner] * len(chosen), [value] * len(chosen)]
-        data = pa.table([pa.array(each, pa.int64()) for each in columns], schema=SCHEMA)
+        data = pa.table([pa.array(column, pa.int64()) for column in columns], schema=SCHEMA)
         lance.write_dataset(data, mode="append", **table)
     elif verb == "update":
         lance.dataset(**table).update({"value": str(value)}, where=these)
@@ -163,7 +163,7 @@ def _keep(
     """
     dice, deaths, removed = random.Random(0), 0, 0
     living = [_start(keep, opened, number) for number in range(keepers)]
-    while not all(each.poll() for each in working):
+    while not all(connection.poll() for connection in working):
         for number, (process, connection) in enumerate(living):
             for _ in range(WORKS_BEFORE_DEATH):
                 assert connection.poll(SECONDS_TO_END), "nobody looks after the table"

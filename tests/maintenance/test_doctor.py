@@ -75,7 +75,7 @@ def test_nothing_is_amiss_with_a_healthy_catalog(mode: Mode, tmp_path: Path) -> 
         create(catalog, "shop", "users")
     catalog.batch_delete_table_versions(
         BatchDeleteTableVersionsRequest(
-            id=["people"], ranges=[VersionRange(start_version=1, end_version=2)]
+            id=["people"], ranges=[VersionRange(start_version=1, end_version=3)]
         )
     )
     assert found(catalog) == []

@@ -27,6 +27,7 @@ from tests.maintenance.catalogs import (
     Kind,
     ManualClock,
     files,
+    home,
     ids,
     rows,
     to_version,
@@ -66,13 +67,13 @@ class Line:
         stay = {newest[0], *newest[: policy.keep_versions or 0], *referred}
         following = dict(pairwise(sorted(self.versions)))
         gone = {
-            each
-            for each in self.versions.keys() - stay
-            if now_ms - self.made_ms[each] >= policy.older_than_ms
-            and now_ms - self.made_ms[following[each]] >= min_age_ms
+            version
+            for version in self.versions.keys() - stay
+            if now_ms - self.made_ms[version] >= policy.older_than_ms
+            and now_ms - self.made_ms[following[version]] >= min_age_ms
         }
-        for each in gone:
-            del self.versions[each]
+        for version in gone:
+            del self.versions[version]
         return gone
 
 
@@ -86,20 +87,19 @@ class Model:
 
     @property
     def branches(self) -> list[str]:
-        return sorted(each for each in self.lines if each is not None)
+        return sorted(branch for branch in self.lines if branch is not None)
 
     @property
     def count(self) -> int:
-        return sum(len(each.versions) for each in self.lines.values())
+        return sum(len(line.versions) for line in self.lines.values())
 
     def clean_up(self, policy: CleanupPolicy, now_ms: int, min_age_ms: int) -> int:
         """Forget what the policy lets go, and say how many versions that were."""
         referred = {*self.tags.values(), *self.bases.values()}
         gone = self.lines[None].clean_up(policy, referred, now_ms, min_age_ms)
-        spared = [] if policy.branches else self.branches
-        others = [each for each in self.branches if each not in spared]
+        others = self.branches if policy.branches else []
         return len(gone) + sum(
-            len(self.lines[each].clean_up(policy, (), now_ms, min_age_ms)) for each in others
+            len(self.lines[branch].clean_up(policy, (), now_ms, min_age_ms)) for branch in others
         )
 
 
@@ -174,19 +174,18 @@ class Story:
         self._clean_up()
         needed: set[str] = set()
         for branch, line in self.model.lines.items():
-            assert {each.version for each in self._every(branch)} == line.versions.keys(), branch
+            assert {file.version for file in self._every(branch)} == line.versions.keys(), branch
             for version, expected in line.versions.items():
                 dataset = self._open(branch, version)
                 assert ids(dataset) == expected, (branch, version)
                 assert dataset.count_rows("id = 3") == expected[3], "by the index, if there is one"
                 needed |= _files(dataset)
-        location = self.catalog.context.catalog.find(("t",)).location
-        present = {each for each in files(self.root / location) if "data/" in each}
-        assert {each.rpartition("/")[2] for each in present} <= needed
+        present = {file for file in files(home(self.catalog, "t")) if "data/" in file}
+        assert {file.rpartition("/")[2] for file in present} <= needed
 
     def _every(self, branch: str | None) -> Sequence[VersionFile]:
-        room = self.catalog.services.versions
-        return room.every(("t",)) if branch is None else room.visible(("t",), branch)
+        versions = self.catalog.services.versions
+        return versions.every(("t",)) if branch is None else versions.visible(("t",), branch)
 
     def _open(self, branch: str | None, version: int | None = None) -> lance.LanceDataset:
         if branch is None and version is not None:
@@ -200,16 +199,16 @@ class Story:
     def _look(self) -> None:
         """Note the versions that came; their files are as old as the test's clock says."""
         for branch, line in self.model.lines.items():
-            for each in self._every(branch):
-                if each.version not in line.made_ms:
+            for file in self._every(branch):
+                if file.version not in line.made_ms:
                     now_ms = self.clock.now_ms()
-                    line.versions[each.version] = ids(self._open(branch, each.version))
-                    line.made_ms[each.version] = now_ms
-                    os.utime(self.root / each.key, (now_ms / 1000, now_ms / 1000))
+                    line.versions[file.version] = ids(self._open(branch, file.version))
+                    line.made_ms[file.version] = now_ms
+                    os.utime(self.root / file.key, (now_ms / 1000, now_ms / 1000))
 
 
 def _files(dataset: lance.LanceDataset) -> set[str]:
-    return {file.path for each in dataset.get_fragments() for file in each.data_files()}
+    return {file.path for fragment in dataset.get_fragments() for file in fragment.data_files()}
 
 
 @pytest.mark.parametrize("kind", [DIRECTORY, COMPATIBLE, MANAGED], ids=str)

@@ -19,13 +19,13 @@ NOW_MS = 100 * HOUR_MS
 def aged(*hours: float | None) -> list[VersionFile]:
     """Versions 1, 2, 3 … that are so many hours old."""
     return [
-        VersionFile(number, "", 0, None if each is None else NOW_MS - round(each * HOUR_MS))
-        for number, each in enumerate(hours, start=1)
+        VersionFile(number, "", 0, None if age is None else NOW_MS - round(age * HOUR_MS))
+        for number, age in enumerate(hours, start=1)
     ]
 
 
 def going(versions: list[VersionFile], *needed: int, **policy: Any) -> tuple[int, ...]:
-    referred = {each: f"tag 't{each}'" for each in needed}
+    referred = {number: f"tag 't{number}'" for number in needed}
     return choose(versions, referred, CleanupPolicy(**policy), NOW_MS, HOUR_MS).going
 
 
@@ -74,6 +74,8 @@ def test_the_reasons_are_told() -> None:
         ({"older_than": "never"}, "takes a time"),
         ({"older_than": "soon"}, "must be a duration"),
         ({"keep_versions": 5, "min_age": "never"}, "takes a time"),
+        ({"keep_versions": "3"}, "keep_versions: input should be a valid integer"),
+        ({"keep_versions": 3, "branch": True}, "branch: unexpected keyword argument"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any], says: str) -> None:

@@ -40,7 +40,7 @@ WHOLE = ([BEFORE] * 3, [AFTER] * 3)
 
 def test_a_batch_is_published_and_leaves_nothing_behind(fresh: Lake) -> None:
     created = fresh.open().services.batches.create_all(fresh.wanted)
-    assert [each.version for each in created] == [2, 2, 2]
+    assert [file.version for file in created] == [2, 2, 2]
     assert fresh.rows() == [AFTER] * 3
     assert recovered(fresh) == []
     assert not (fresh.root / "__audit").exists()
@@ -65,7 +65,7 @@ def test_after_a_crash_at_any_request_the_batch_is_there_or_it_is_not(another: T
             seen.add(tuple(tried.rows()))
         else:
             raise AssertionError("the batch never ends")
-    assert seen == {tuple(each) for each in WHOLE}, "some crashes go forward, some do not"
+    assert seen == {tuple(rows) for rows in WHOLE}, "some crashes go forward, some do not"
 
 
 def test_an_acknowledged_batch_is_there_whatever_happens_to_its_sidecar(fresh: Lake) -> None:
@@ -187,8 +187,8 @@ def test_two_sweeps_at_once_come_to_the_same_end(another: Tries) -> None:
                 (tried.root / tried.wanted[2].staged).unlink()
             sweepers = [tried.open() for _ in range(2)]
             with ThreadPoolExecutor(2) as pool:
-                for each in pool.map(lambda one: one.health.recover(older_than=0), sweepers):
-                    assert all(one.outcome.is_final for one in each)
+                for report in pool.map(lambda it: it.health.recover(older_than=0), sweepers):
+                    assert all(operation.outcome.is_final for operation in report)
             assert tried.rows() == ([BEFORE] * 3 if back else [AFTER] * 3)
             recovered(tried)
             audits = list((tried.root / "__audit").iterdir())
@@ -225,9 +225,9 @@ def test_rows_and_files_go_together(tmp_path: Path) -> None:
     files.versions.manage()
     for name in "bc":
         create(files, name)
-    found = {name: files.context.catalog.find((name,)) for name in TABLES}
-    assert [each.managed for each in found.values()] == [False, True, True]
-    mixed = Lake(root, {}, [stage(root, each.location, name) for name, each in found.items()])
+    places = [files.services.access.find([name]) for name in TABLES]
+    assert [table.managed for table in places] == [False, True, True]
+    mixed = Lake(root, {}, [stage(root, table.location, table.id[0]) for table in places])
     for number in range(300):
         tried = mixed.copy(tmp_path / f"lake {number}")
         catalog, store = tried.open_faulty()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import lance
 import pytest
 
 from tests.behaviours.calls import create
+from tests.kit.catalogs import open_over
 from tests.maintenance.batch import (
     AFTER,
     BEFORE,
@@ -18,9 +20,10 @@ from tests.maintenance.batch import (
     recovered,
 )
 from tiltyard import DirectoryNamespace, TiltyardError
+from tiltyard.clock import SYSTEM_CLOCK, Clock, moment
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
-from tiltyard.maintenance.recovery_log import Resolution
-from tiltyard.maintenance.sidecars import OperationKind, SidecarState
+from tiltyard.maintenance.recovery_log import RecoveryRecord, Resolution, write_record
+from tiltyard.maintenance.sidecars import CoveredTable, OperationKind, Sidecar, SidecarState
 from tiltyard.tables import fragments
 
 
@@ -173,7 +176,29 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
     (only,) = recovered(fresh)
     record = json.loads((fresh.root / "__audit" / f"{only.operation}.json").read_bytes())
     assert (record["outcome"], record["kind"], record["schema"]) == ("rolled forward", "batch", 1)
-    assert [each["id"] for each in record["tables"]] == [["a"], ["b"], ["c"]]
+    assert [table["id"] for table in record["tables"]] == [["a"], ["b"], ["c"]]
+
+
+def test_operations_that_were_ended_are_listed_and_what_is_not_understood_is_left_out(
+    tmp_path: Path,
+) -> None:
+    clock = Clock(lambda: 2000, SYSTEM_CLOCK.token)
+    catalog, store = open_over(lambda disk: disk, clock=clock, root=tmp_path, actor="ada")
+    assert catalog.health.list_recovered() == []
+    orders = CoveredTable(("shop", "orders"), "0123abcd_shop$orders", 4, 4, "uuid")
+    for number in range(3):
+        sidecar = Sidecar(
+            f"op{number}", OperationKind.BATCH, "bo", 0, SidecarState.ABORTED, "nonce", (orders,)
+        )
+        write_record(catalog.context, sidecar, Resolution.BACK, ["landed"], None)
+    store.put("__audit/later.json", b'{"schema": 99}')
+    records = catalog.health.list_recovered()
+    assert sorted(record.operation for record in records) == ["op0", "op1", "op2"]
+    assert (
+        RecoveryRecord("op2", "batch", "rolled back", moment(2000), "ada", (("shop", "orders"),))
+        in records
+    )
+    assert len(catalog.health.list_recovered(most=2)) <= 2
 
 
 # -- a compaction, as a job on a cluster arms it
@@ -182,7 +207,7 @@ def test_every_recovery_leaves_a_record(fresh: Lake) -> None:
 def test_a_compaction_that_was_cut_off_is_discarded_and_its_owner_stopped(fresh: Lake) -> None:
     catalog = fresh.open()
     recovery = catalog.services.recovery
-    covered = [catalog.services.batches.check(each) for each in fresh.wanted]
+    covered = [catalog.services.batches.check(new) for new in fresh.wanted]
     armed = recovery.sidecars.arm(OperationKind.COMPACTION, covered)
     (only,) = recovered(fresh)
     assert only.outcome is Resolution.DISCARDED

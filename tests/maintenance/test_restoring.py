@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
 from pathlib import Path
 
 import lance
 import pytest
 
 from tests.behaviours.calls import create
-from tests.kit.catalogs import to_change
+from tests.kit.catalogs import open_over, to_change
 from tests.kit.stores import Fault, FaultyStore
-from tests.maintenance.catalogs import ManualClock, files, ids, rows
+from tests.maintenance.catalogs import LAKE, Kind, ManualClock, files, ids, rows, to_version
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import TiltyardError
@@ -20,6 +21,7 @@ from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.versions import lance_format
 
 POLICY = CleanupPolicy(keep_versions=3)
+NO_MIN_AGE = CleanupPolicy(keep_versions=3, min_age=0, allow_young=True)
 EVERYTHING = list(range(20))
 
 
@@ -36,8 +38,7 @@ def replaced(catalog: DirectoryNamespace, clock: ManualClock) -> DirectoryNamesp
 
 
 def restore(catalog: DirectoryNamespace, version: int) -> None:
-    table = catalog.context.catalog.find(("people",))
-    with catalog.services.access.change(table) as dataset:
+    with catalog.services.access.change(catalog.services.access.find(["people"])) as dataset:
         operation = lance.LanceOperation.Restore(version)
         lance.LanceDataset.commit(dataset, lance.Transaction(dataset.version, operation))
 
@@ -73,38 +74,36 @@ def test_a_version_that_is_gone_is_not_restored(replaced: DirectoryNamespace) ->
     assert sorted(ids(replaced.open_table(["people"]))) == list(range(100, 105))
 
 
-def _requests(opened: DirectoryNamespace) -> FaultyStore:
-    """The store that the versions of a catalog are in."""
-    store = FaultyStore(opened.context.store)
-    opened.services.versions.files._store = store
-    opened.services.versions.rows._store = store
-    return store
+Race = Callable[[], None]
 
 
-def test_whenever_a_clean_up_comes_between_the_table_is_whole(
-    replaced: DirectoryNamespace, reopen: Callable[[], DirectoryNamespace], tmp_path: Path
-) -> None:
-    race(replaced, reopen, tmp_path)
+def test_whenever_a_clean_up_comes_between_the_table_is_whole(race: Race) -> None:
+    race()
 
 
-def test_without_the_guard_it_would_not_be(
-    replaced: DirectoryNamespace,
-    reopen: Callable[[], DirectoryNamespace],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_guard_it_would_not_be(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("file_versions", "row_versions"):
         monkeypatch.setattr(f"tiltyard.versions.{module}.restored_by", lambda body: None)
     with pytest.raises(FAILURES, match=r"(?i)not found"):
-        race(replaced, reopen, tmp_path)
+        race()
 
 
+@pytest.fixture
 def race(
-    replaced: DirectoryNamespace, reopen: Callable[[], DirectoryNamespace], tmp_path: Path
-) -> None:
-    """The clean-up runs before each of the requests that a restore makes to publish its version."""
-    at, outcomes = 0, set()
-    while True:
+    replaced: DirectoryNamespace,
+    reopen: Callable[[], DirectoryNamespace],
+    kind: Kind,
+    tmp_path: Path,
+) -> Race:
+    """The clean-up runs before each of the requests that a restore makes."""
+
+    def clean_up() -> None:
+        # In a thread of its own: Lance does not bear to be called in those that it calls us from.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(reopen().maintenance.cleanup_table, ["people"], NO_MIN_AGE).result()
+
+    def outcome_at(at: int) -> bool | None:
+        """Whether the version was restored; None if there was no such request."""
         dataset = to_change(replaced, "people")
         dataset.insert(rows(*range(1000 + 20 * at, 1020 + 20 * at)))
         victim = dataset.version
@@ -112,41 +111,22 @@ def race(
         for number in range(200, 203):
             dataset.insert(rows(number))
         before = ids(replaced.open_table(["people"]))
-        other = reopen()
-        store = _requests(other)
-        plan = store.plan(
-            Fault.STALL,
-            after=at,
-            hook=lambda: _elsewhere(
-                lambda: reopen().maintenance.cleanup_table(["people"], _young(POLICY))
-            ),
-        )
-        expected = ids(replaced.context.lance.open(_location(replaced), victim))
+        expected = ids(to_version(replaced, "people", victim))
+        other, store = open_over(FaultyStore, root=tmp_path / LAKE, **kind.properties)
+        plan = store.plan(Fault.STALL, after=at, hook=clean_up)
         try:
             restore(other, victim)
-            found = expected
+            restored = True
         except (TiltyardError, *FAILURES):
-            found = before
-        outcomes.add(found is expected)
-        assert ids(replaced.open_table(["people"])) == found, f"before request {at}"
-        pins = [each for each in files(tmp_path / "lake") if "/pins/" in each]
-        assert not pins
-        if not plan.is_spent:
-            break
-        at += 1
-    assert at > 3
-    assert outcomes == {True, False}
+            restored = False
+        after = ids(replaced.open_table(["people"]))
+        assert after == (expected if restored else before), f"before request {at}"
+        assert not [file for file in files(tmp_path / LAKE) if "/pins/" in file]
+        return restored if plan.is_spent else None
 
+    def run() -> None:
+        outcomes = list(takewhile(lambda outcome: outcome is not None, map(outcome_at, count())))
+        assert len(outcomes) > 3
+        assert set(outcomes) == {True, False}
 
-def _elsewhere(work: Callable[[], object]) -> None:
-    """In a thread of its own: Lance does not bear to be called in those that it calls us from."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work).result()
-
-
-def _young(policy: CleanupPolicy) -> CleanupPolicy:
-    return CleanupPolicy(keep_versions=policy.keep_versions, min_age=0, allow_young=True)
-
-
-def _location(catalog: DirectoryNamespace) -> str:
-    return catalog.context.catalog.find(("people",)).location
+    return run

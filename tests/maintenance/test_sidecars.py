@@ -53,7 +53,7 @@ def test_operations_are_listed_oldest_first(sidecars: Sidecars) -> None:
         sidecars.arm(OperationKind.BATCH, [A]),
         sidecars.arm(OperationKind.COMPACTION, [B]),
     )
-    assert list(sidecars.every()) == sorted([first, second], key=lambda each: each.operation)
+    assert list(sidecars.every()) == sorted([first, second], key=lambda sidecar: sidecar.operation)
     sidecars.done(first)
     assert list(sidecars.every()) == [second]
 
@@ -97,8 +97,8 @@ def test_what_is_not_understood_is_refused_and_kept(change: dict[str, object]) -
     store.put(armed.key, body)
     with pytest.raises(InvalidTableStateError, match="upgrade"):
         sidecars.read(armed.operation)
-    (found,) = sidecars.every()
-    assert isinstance(found, UnreadableSidecar)
+    (kept,) = sidecars.every()
+    assert isinstance(kept, UnreadableSidecar)
     assert store.get(armed.key).body == body
 
 
@@ -108,7 +108,7 @@ HERE = Observation(True, head=4, staged=True)
 
 
 @pytest.mark.parametrize(
-    ("sight", "found"),
+    ("seen", "state"),
     [
         (HERE, ChangeState.FREE),
         (replace(HERE, staged=False), ChangeState.STUCK),
@@ -123,9 +123,9 @@ HERE = Observation(True, head=4, staged=True)
     ],
 )
 def test_a_change_is_known_by_its_transaction_and_not_by_its_number(
-    sight: Observation, found: ChangeState
+    seen: Observation, state: ChangeState
 ) -> None:
-    assert classify(A, sight) is found
+    assert classify(A, seen) is state
 
 
 def _sidecar(
@@ -137,7 +137,7 @@ def _sidecar(
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("changes", "decision"),
     [
         ((ChangeState.LANDED, ChangeState.LANDED), Decision.DONE),
         ((ChangeState.LANDED, ChangeState.PASSED), Decision.DONE),
@@ -150,11 +150,11 @@ def _sidecar(
     ],
 )
 def test_all_of_a_batch_lands_or_nothing(
-    found: tuple[ChangeState, ChangeState], verdict: Decision
+    changes: tuple[ChangeState, ChangeState], decision: Decision
 ) -> None:
-    assert decide(_sidecar(), found) is verdict
-    expected = Decision.DONE if verdict is Decision.DONE else Decision.BACK
-    assert decide(_sidecar(state=SidecarState.ABORTED), found) is expected
+    assert decide(_sidecar(), changes) is decision
+    expected = Decision.DONE if decision is Decision.DONE else Decision.BACK
+    assert decide(_sidecar(state=SidecarState.ABORTED), changes) is expected
 
 
 def test_before_it_was_published_nothing_can_have_landed() -> None:

@@ -8,6 +8,7 @@ can choose.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -39,9 +40,9 @@ NO_WAIT = Retry(attempts=4, sleep=lambda _: None, dice=lambda: 0.5)
 # How often an operation starts over: two that disturb each other do so again and again.
 TRIES = 2
 
-DIRECTORY = Settings(ROOT, actor="actor", manifest_enabled=False)
-MANIFEST = Settings(ROOT, actor="actor", dir_listing_enabled=False)
-COMPATIBLE = Settings(ROOT, actor="actor")
+COMPATIBLE = Settings(ROOT, actor="actor", recover_on_write=False)
+DIRECTORY = replace(COMPATIBLE, manifest_enabled=False)
+MANIFEST = replace(COMPATIBLE, dir_listing_enabled=False)
 
 
 class Tokens:

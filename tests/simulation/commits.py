@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -17,14 +16,16 @@ from lance_namespace_urllib3_client.models.create_table_version_entry import (
 
 from tests.simulation import frames
 from tests.simulation.actors import (
+    DIRECTORY,
     LOCATION,
+    MANIFEST,
     MARKER_VERBS,
-    NO_WAIT,
     ROW_VERBS,
     Code,
     Kit,
     Script,
     Verb,
+    open_services,
 )
 from tests.simulation.datasets import APPEND, ROOT, UPDATE, encode, new_uuid
 from tests.simulation.process import Ask, Build
@@ -34,9 +35,8 @@ from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
 from tiltyard.store import Ambiguous
-from tiltyard.tables.refs import Point, on_branch
-from tiltyard.versions import responses
-from tiltyard.versions.commit_client import CommitClient
+from tiltyard.tables.refs import Point
+from tiltyard.versions import commit_client
 from tiltyard.versions.retention import referenced_versions
 
 BRANCH = "side"
@@ -50,23 +50,17 @@ class CommitKit(Kit):
 
     def __init__(self, letter: str, ask: Ask, code: Code, skew_ms: int, marked: bool) -> None:
         super().__init__(letter, ask, code, skew_ms)
-        services = self.in_directory_mode if marked else self.in_manifest_mode
-        services = code(replace(services.context, retry=NO_WAIT))
-        self.context = services.context
-        self.versions = services.versions
-        self.references = code.references_type(self.context, self.versions, services.branches, self)
+        settings = DIRECTORY if marked else MANIFEST
+        self.services = open_services(settings, self.store, self.clock, code)
+        self.versions = self.services.versions
+        self.references = self.services.references
+
+    def open(self, name: str = TABLE, branch: str | None = None) -> AbstractContextManager[Any]:
+        """The latest version of a table, to change it."""
+        return self.services.access.change(self.find(name), branch)
 
     def find(self, name: str = TABLE) -> Table:
-        return self.context.catalog.find((name,))
-
-    def read(self, table: Table) -> Any:
-        return self.context.lance.open(table.location)
-
-    @contextmanager
-    def change(self, table: Table, branch: str | None = None) -> Iterator[Any]:
-        client = CommitClient(table, self.versions, self.context.lance, ROOT)
-        with client.raising_refusals():
-            yield on_branch(client.open(), table, branch)
+        return self.services.access.find((name,))
 
     def memory(self) -> Hashable:
         stores = (self.versions.files, self.versions.rows)
@@ -77,7 +71,7 @@ class CommitKit(Kit):
 
 
 def _commit(kit: CommitKit, kind: str, branch: str | None = None) -> str:
-    with kit.change(kit.find(), branch) as dataset:
+    with kit.open(branch=branch) as dataset:
         return str(dataset.commit(kind).transaction)
 
 
@@ -91,10 +85,10 @@ def _batch(kit: CommitKit) -> str:
     uuid = new_uuid(kit.clock).replace("-0000-", BOTH, 1)
     wanted = []
     for name in (TABLE, OTHER):
-        with kit.change(kit.find(name)) as dataset:
+        with kit.open(name) as dataset:
             request = CreateTableVersionEntry(**dataset.stage(APPEND, uuid))
-        wanted.append(responses.new_version(ROOT, request))
-    kit.versions.create_all(wanted)
+        wanted.append(commit_client.new_version(ROOT, request))
+    kit.services.batches.create_all(wanted)
     return uuid
 
 

@@ -42,6 +42,9 @@ from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
+from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.recovery import BatchCommits, Recovery
+from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.store import Retry
 from tiltyard.versions.base import Refusals
 from tiltyard.versions.branches import Branches
@@ -78,8 +81,12 @@ _PARTS = (
     Purge,
     Retry,
     Clock,
-    CatalogContext,
     TwinLance,
+    BatchCommits,
+    CommitClients,
+    MaintenanceContext,
+    Recovery,
+    TableAccess,
     Branches,
     Drifts,
     FileVersions,
@@ -112,11 +119,16 @@ def memory(part: object) -> Hashable:
     return (type(part), _value(vars(part)))
 
 
+@functools.cache
+def _is_part(kind: type) -> bool:
+    return issubclass(kind, _PARTS) or hasattr(kind, "has_no_memory")
+
+
 def _value(given: Any) -> Hashable:
     if given is None or isinstance(given, str | bytes | bool | int | float | type):
         return (type(given), given)
-    if isinstance(given, _PARTS) or hasattr(given, "has_no_memory"):
-        return f"{type(given)}"
+    if _is_part(type(given)):
+        return type(given)
     if isinstance(given, tuple | list | deque):
         return (type(given), tuple(map(_value, given)))
     if isinstance(given, set | frozenset):

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from tests.behaviours.calls import drop
 from tests.spark.lake import Lake, by_column
 from tests.spark.samples import samples
-from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.spark import attach, jobs, session, table
 from tiltyard.spark.jobs import optimize
 from tiltyard.spark.table import FEW_ROWS, frame
@@ -73,9 +72,7 @@ def _every_job(lake: Lake) -> None:
     assert ("scattered.lance/data/stray.lance", "removed") in [
         (row.path, row.action) for row in listed
     ]
-    cleaned = jobs.cleanup(
-        catalog, spark, policy=CleanupPolicy(3, min_age=0, allow_young=True)
-    ).collect()
+    cleaned = jobs.cleanup(catalog, spark, keep_versions=3, min_age=0, allow_young=True).collect()
     assert {row.error for row in cleaned} == {None}
     assert jobs.purge(catalog, spark).first().outcome == "purged"
     assert jobs.maintain(catalog, spark).where("failed > 0").count() == 0

@@ -11,8 +11,9 @@ import pytest
 
 from tests.kit.servers import Server
 from tiltyard.errors import TiltyardError
+from tiltyard.job_options import SourceOptions
 from tiltyard.settings import Settings
-from tiltyard.spark.jobs.records import Mapped, Records
+from tiltyard.spark.jobs.records import Records
 from tiltyard.spark.jobs.sources import find
 from tiltyard.store.streams import open_streams
 
@@ -58,7 +59,7 @@ def test_source_files_are_found_and_read_there(settings: Settings) -> None:
         file.write(b"id\n7\nx\n")
 
     files = find(f"{settings.root}/in/*/*", settings.storage)
-    every = [Records(each, settings.storage, rows.schema, Mapped()) for each in files]
+    every = [Records(each, settings.storage, rows.schema, SourceOptions()) for each in files]
     counts = [sum(batch.num_rows for batch in each.batches()) for each in every]
 
     assert [each.path.removeprefix(f"{settings.root}/in/2026/") for each in files] == [

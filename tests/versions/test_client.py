@@ -58,7 +58,7 @@ def _people(catalog: DirectoryNamespace) -> Table:
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
-    ranges = [VersionRange(start_version=first, end_version=last)]
+    ranges = [VersionRange(start_version=first, end_version=last + 1)]
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(id=["people"], ranges=ranges)
     )

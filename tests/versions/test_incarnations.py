@@ -60,7 +60,7 @@ def _versions(catalog: DirectoryNamespace) -> list[int]:
 def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(
-            id=TABLE, ranges=[VersionRange(start_version=first, end_version=last)]
+            id=TABLE, ranges=[VersionRange(start_version=first, end_version=last + 1)]
         )
     )
 

@@ -47,7 +47,7 @@ def _versions(catalog: DirectoryNamespace, table: str) -> list[int]:
 
 
 def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> None:
-    ranges = [VersionRange(start_version=first, end_version=last)]
+    ranges = [VersionRange(start_version=first, end_version=last + 1)]
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(id=[table], ranges=ranges)
     )

@@ -70,7 +70,7 @@ def _versions(catalog: DirectoryNamespace, *table: str) -> list[int]:
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int, table: str = "people") -> None:
-    ranges = [VersionRange(start_version=first, end_version=last)]
+    ranges = [VersionRange(start_version=first, end_version=last + 1)]
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(id=[table], ranges=ranges)
     )

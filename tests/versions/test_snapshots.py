@@ -57,7 +57,7 @@ def test_a_version_that_was_deleted_since_is_not_found(catalog: DirectoryNamespa
     lance.write_dataset(MORE, namespace_client=catalog, table_id=["one"], mode="append")
     catalog.batch_delete_table_versions(
         api.BatchDeleteTableVersionsRequest(
-            id=["one"], ranges=[VersionRange(start_version=1, end_version=1)]
+            id=["one"], ranges=[VersionRange(start_version=1, end_version=2)]
         )
     )
     with refused(ErrorCode.TABLE_VERSION_NOT_FOUND):

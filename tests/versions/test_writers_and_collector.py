@@ -146,7 +146,7 @@ def collect(orders: Connection, opened: Mapping[str, str], keep: int) -> None:
         if old:
             request = api.BatchDeleteTableVersionsRequest(
                 id=["t"],
-                ranges=[VersionRange(start_version=old[0], end_version=old[-1])],
+                ranges=[VersionRange(start_version=old[0], end_version=old[-1] + 1)],
             )
             deleted += catalog.batch_delete_table_versions(request).deleted_count or 0
     orders.recv()

@@ -165,7 +165,9 @@ class CompatibleCatalog:
         self._manifest.require_conditions()
         for table in here:
             self._directory.reserve(table)
-        self._manifest.submit(publish, self._manifest.reservations(elsewhere))
+        self._manifest.submit(
+            publish, self._manifest.reservations(elsewhere) if elsewhere else None
+        )
         return placed
 
     def _declared(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:

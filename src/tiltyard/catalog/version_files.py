@@ -44,7 +44,7 @@ class VersionFile:
 
 def parse(entry: Entry) -> VersionFile | None:
     """The version that an object under `_versions/` holds, if it is a finished one."""
-    match = _MANIFEST.fullmatch(entry.name)
+    match = _MANIFEST.fullmatch(entry.key.rpartition("/")[2])
     if match is None:
         return None
     number = int(match[1])

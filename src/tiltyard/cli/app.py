@@ -20,12 +20,10 @@ from tiltyard.cli import (
     failures,
     health,
     jobs,
-    jobs_maintain,
     maintenance,
-    migrate,
     ns,
     serve,
-    sql,
+    spark,
     table,
     table_lifecycle,
     trash,
@@ -62,7 +60,7 @@ app.add_typer(ns.app, name="ns")
 app.add_typer(configuration.app, name="config")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(serve.app, name="keys")
-verb(app, "migrate")(migrate.migrate)
+verb(app, "migrate")(maintenance.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
 verb(app, "repair")(health.repair)
@@ -71,11 +69,10 @@ verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(cleanup.cleanup)
-verb(app, "sql")(sql.sql)
+verb(app, "sql")(spark.sql)
 verb(app, "completion")(configuration.completion)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
-jobs_maintain.add_to(jobs.app)
 table_lifecycle.add_to(table.app)
 versions.add_to(table.app)
 

@@ -1,100 +1,65 @@
-"""`tiltyard jobs`: work on a whole catalog, done by Spark on this machine or on a cluster."""
+"""`tiltyard jobs`: work on the tables of a whole catalog, done by Spark on this machine or on a
+cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import arguments, jobs_files, jobs_survey, maintenance, spark, trash
+from tiltyard.cli import arguments, jobs_data, maintenance, profiles, spark, trash
 from tiltyard.cli import cleanup as cleanup_verb
-from tiltyard.cli.arguments import (
-    Apply,
-    Dropped,
-    DryRun,
-    Name,
-    OlderDrops,
-    OlderVersions,
-    TargetRows,
-    Yes,
-    duration,
-)
+from tiltyard.cli.arguments import Apply, Name, OlderDrops, Yes
 from tiltyard.cli.call import Call, verb
-from tiltyard.cli.failures import UsageError
-from tiltyard.cli.jobs_options import Bytes, Inside, Tables, Tasks, checked, running
+from tiltyard.cli.failures import Exit, UsageError
+from tiltyard.cli.job_flags import check_names, running, with_job_flags
 from tiltyard.cli.output import Field, Format
+from tiltyard.cli.terminal import bar, confirm
+from tiltyard.job_options import CleanupJob, IndexJob, OptimizeJob, PurgeJob
 
 if TYPE_CHECKING:
     from tiltyard.lifecycle.purge import Receipt
+    from tiltyard.spark.jobs.maintain import MaintainStep
 
 app = typer.Typer(
     help="Look after a whole catalog with Spark, here or on a cluster.", no_args_is_help=True
 )
-jobs_files.add_to(app)
-jobs_survey.add_to(app)
+jobs_data.add_to(app)
 
 
 @verb(app, "optimize")
-def optimize(
-    call: Call,
-    tables: Tables = None,
-    inside: Inside = None,
-    target_rows: TargetRows = None,
-    split_above: Annotated[
-        int | None,
-        typer.Option(
-            "--split-above", metavar="BYTES", min=1, help="Share out tables above this size."
-        ),
-    ] = None,
-    max_tasks: Tasks = None,
-    max_bytes: Bytes = None,
-    dry_run: DryRun = False,
-    master: spark.Master = None,
-) -> None:
+@with_job_flags
+def optimize(call: Call, options: OptimizeJob, master: spark.Master = None) -> None:
     """Join small files of tables, and bring new rows into indexes.
 
     Like `tiltyard optimize`, with as many tables at a time as Spark has cores; the work of a table
     that is too big for one of them is shared by all.
     """
-    from tiltyard.maintenance.optimize import OptimizeOptions
+    with spark.errors("optimize the tables"):
+        from tiltyard.spark.jobs.job import choose_tables
+        from tiltyard.spark.jobs.optimize import run, table_options
 
-    options = OptimizeOptions(target_rows_per_fragment=target_rows)
-    checked(call, tables, inside)
-    with running(call, "optimize the tables", master, "Optimizing") as (session, told):
-        from tiltyard.spark.jobs.choosing import choose
-        from tiltyard.spark.jobs.optimize import SPLIT_ABOVE, run
-
-        found = run(
-            session,
-            call.catalog,
-            dict.fromkeys(choose(call.catalog, inside, tables or None), options),
-            split_above=split_above or SPLIT_ABOVE,
-            dry_run=dry_run,
-            max_tasks=max_tasks,
-            max_bytes=max_bytes,
-            progress=told,
-        )
-    if dry_run:
-        _show_plan(call, found)
+    rules = table_options(options)
+    check_names(call, options.tables, options.namespace)
+    with running(call, "optimize the tables", master, "Optimizing") as (session, progress):
+        tables = choose_tables(call.catalog, options.namespace, options.tables)
+        work = dict.fromkeys(tables, rules)
+        rows = run(session, call.catalog, work, replace(options, progress=progress))
+    if options.dry_run:
+        _show_plan(call, rows)
     else:
-        maintenance.show_optimized(call, found)
+        maintenance.show_optimized(call, rows)
 
 
 @verb(app, "cleanup")
+@with_job_flags
 def cleanup(
     call: Call,
-    tables: Tables = None,
-    inside: Inside = None,
-    keep_versions: Annotated[
-        int,
-        typer.Option("--keep-versions", metavar="N", help="How many of the newest versions stay."),
-    ] = 10,
-    older_than: OlderVersions = None,
-    max_tasks: Tasks = None,
-    max_bytes: Bytes = None,
+    options: CleanupJob,
     apply: Apply = False,
     yes: Yes = False,
     master: spark.Master = None,
@@ -103,35 +68,33 @@ def cleanup(
 
     Like `tiltyard cleanup`, with as many tables at a time as Spark has cores.
     """
-    from tiltyard.maintenance.policy import CleanupPolicy
+    with spark.errors("clean up the tables"):
+        from tiltyard.spark.jobs.cleanup import policy_of, run
+        from tiltyard.spark.jobs.job import choose_tables, parts_of
 
-    age = duration("--older-than", older_than)
-    policy = CleanupPolicy(keep_versions, age)
-    checked(call, tables, inside)
-    with running(call, "clean up the tables", master, "Cleaning up") as (session, told):
-        from tiltyard.spark.jobs.choosing import choose, parts_of
-        from tiltyard.spark.jobs.cleanup import run
-
-        limits: Any = {"max_tasks": max_tasks, "progress": told}
-        work = dict.fromkeys(choose(call.catalog, inside, tables or None), policy)
-        found = run(session, call.catalog, work, dry_run=True, **limits)
-        going = [each.table for each in found if not each.is_nothing]
+    policy = policy_of(options)
+    check_names(call, options.tables, options.namespace)
+    with running(call, "clean up the tables", master, "Cleaning up") as (session, progress):
+        options = replace(options, progress=progress)
+        tables = choose_tables(call.catalog, options.namespace, options.tables)
+        plan = replace(options, dry_run=True, max_bytes=None)
+        rows = run(session, call.catalog, dict.fromkeys(tables, policy), plan)
+        going = [row.table for row in rows if not row.is_nothing]
         if apply and going:
             cleanup_verb.ask(call, going, yes=yes)
-            work = {tuple(parts_of(each)): policy for each in going}
-            rows = run(session, call.catalog, work, max_bytes=max_bytes, **limits)
-            done = {each.table: each for each in rows}
-            found = [done.get(each.table, each) for each in found]
-    cleanup_verb.show_cleaned(call, found, apply=apply)
+            work = {tuple(parts_of(table)): policy for table in going}
+            done = {row.table: row for row in run(session, call.catalog, work, options)}
+            rows = [done.get(row.table, row) for row in rows]
+    cleanup_verb.show_cleaned(call, rows, apply=apply)
 
 
 @verb(app, "purge")
+@with_job_flags
 def purge(
     call: Call,
-    tables: Dropped = None,
     older_than: OlderDrops = None,
-    max_tasks: Tasks = None,
-    max_bytes: Bytes = None,
+    *,
+    options: PurgeJob,
     apply: Apply = False,
     yes: Yes = False,
     master: spark.Master = None,
@@ -141,42 +104,30 @@ def purge(
     Like `tiltyard trash purge`; what is deleted is deleted by Spark, and the receipts stay in the
     catalog, below __audit.
     """
-    if tables and older_than:
+    if options.tables and older_than:
         raise UsageError(
             "--older-than chooses tables by their age, so no table can be named beside it"
         )
-    before = None if older_than is None else trash.cutoff(older_than)
-    arguments.parse_ids(tables or [])
-    with running(call, "purge the trash", master, "Purging") as (session, told):
-        from tiltyard.spark.jobs.purge import chosen, run
+    if older_than is not None:
+        options = replace(options, older_than=trash.cutoff(older_than))
+    arguments.parse_ids([str(table) for table in options.tables or ()])
+    with running(call, "purge the trash", master, "Purging") as (session, progress):
+        from tiltyard.spark.jobs.purge import choose_dropped, run
 
-        dropped = chosen(call.catalog, tables or None, before)
+        dropped = choose_dropped(call.catalog, options)
         if apply and dropped:
             trash.ask(call, dropped, yes=yes)
-        receipts = run(
-            session,
-            call.catalog,
-            dropped,
-            dry_run=not apply,
-            max_tasks=max_tasks,
-            max_bytes=max_bytes,
-            progress=told,
-        )
-    _show_purged(call, receipts, apply=apply, named=bool(tables))
+        options = replace(options, dry_run=not apply, progress=progress)
+        receipts = run(session, call.catalog, dropped, options)
+    _show_purged(call, receipts, apply=apply, named=bool(options.tables))
 
 
 @verb(app, "index")
+@with_job_flags
 def index(
     call: Call,
     table: Name,
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column.")],
-    kind: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help="Like BTREE, INVERTED or IVF_PQ.")
-    ] = "BTREE",
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="By default COLUMN_idx.")
-    ] = None,
-    max_tasks: Tasks = None,
+    options: IndexJob,
     master: spark.Master = None,
 ) -> None:
     """Build an index with all cores of Spark, in one commit.
@@ -184,22 +135,68 @@ def index(
     If the table has an index of that name, nothing is done.
     """
     parts = arguments.parse_id(table)
-    checked(call, [table], None)
-    with running(call, "build the index", master, "Building") as (session, told):
+    check_names(call, [table])
+    with running(call, "build the index", master, "Building") as (session, progress):
         from tiltyard.spark.jobs.indexes import request, run
 
-        asked = request(parts, column, kind, name, {})
-        row = asdict(run(session, call.catalog, asked, max_tasks, told))
+        wanted = request(parts, options)
+        row = asdict(run(session, call.catalog, wanted, options.max_tasks, progress))
     shown = {"rows_indexed": formatting.number, "committed": formatting.yes_or_no}
-    call.out.record([Field(each, shown.get(each, formatting.plain)) for each in row], row)
+    call.out.record([Field(name, shown.get(name, formatting.plain)) for name in row], row)
     maintenance.end_with([row])
 
 
-# -- what they share
+@verb(app, "maintain")
+def maintain(
+    call: Call,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="The policy.  [default: tiltyard.toml, here or above]",
+            show_default=False,
+        ),
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it. Without it you only see what would be done.")
+    ] = False,
+    yes: Yes = False,
+    master: spark.Master = None,
+) -> None:
+    """Do all that a catalog needs; a dry run without --apply.
+
+    Recover, optimize, index, cleanup, purge and orphans, in this order, as a policy file says.
+    Without one, tables are optimized, what has expired in the trash is purged, and orphans are
+    counted.
+    """
+    with spark.errors("maintain the catalog"):
+        from tiltyard.spark.jobs.maintain import policy_of, run, summary
+
+        rules = policy_of(policy or profiles.project_file())
+    if apply:
+        confirm(call, "maintain the catalog", call.settings.root, yes=yes)
+    with (
+        spark.running(call, "maintain the catalog", master) as session,
+        bar(call, "Maintaining") as show,
+    ):
+
+        def report(step: str, done: int, total: int) -> None:
+            if show is not None:
+                show(done, total, f"{step}: {done} of {total}")
+
+        steps = run(session, call.catalog, rules, dry_run=not apply, progress=report)
+    _show_steps(call, steps)
+    call.out.say(summary(steps, dry_run=not apply))
+    if any(step.failed for step in steps):
+        raise typer.Exit(Exit.PARTLY if any(step.looked_at for step in steps) else Exit.FAILED)
 
 
-def _show_plan(call: Call, found: Sequence[Any]) -> None:
-    rows = [asdict(each) for each in found]
+# -- what is shown
+
+
+def _show_plan(call: Call, planned: Sequence[Any]) -> None:
+    rows = [asdict(row) for row in planned]
     people = [
         Field("table"),
         Field("fragments_removed", formatting.number, right=True, title="fragments"),
@@ -211,7 +208,7 @@ def _show_plan(call: Call, found: Sequence[Any]) -> None:
     if call.options.format is Format.TABLE:
         call.out.rows(people, shown)
     else:
-        call.out.rows([Field(each) for each in maintenance.OPTIMIZED], rows)
+        call.out.rows([Field(name) for name in maintenance.OPTIMIZED], rows)
     call.out.say(f"Would write {total} of {formatting.counted(len(shown), 'table')} again.")
     maintenance.end_with(rows)
 
@@ -223,3 +220,23 @@ def _show_purged(call: Call, receipts: Sequence[Receipt], *, apply: bool, named:
     trash.show_receipts(call, receipts, named=named)
     if not apply:
         call.out.say(trash.NOT_DONE)
+
+
+def _show_steps(call: Call, steps: Sequence[MaintainStep]) -> None:
+    rows = [asdict(step) for step in steps]
+    fields = [
+        Field("step"),
+        Field("looked_at", formatting.number, right=True, title="looked at"),
+        Field("changed", formatting.number, right=True),
+        Field("failed", formatting.number, right=True),
+        Field("bytes", formatting.size, right=True, title="size"),
+        Field("seconds", lambda value: f"{value:.1f} s", right=True, title="time"),
+        Field("done", formatting.plain),
+    ]
+    if call.options.format is Format.TABLE:
+        call.out.rows(fields, rows)
+        for step in steps:
+            for error in step.errors:
+                call.out.say(f"{step.step}: {error}")
+    else:
+        call.out.rows([*fields, Field("errors")], rows)

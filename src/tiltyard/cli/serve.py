@@ -74,7 +74,7 @@ def serve(
         from tiltyard.console import pages
         from tiltyard.rest import server
         from tiltyard.rest.app import create_app
-        from tiltyard.rest.settings import MEBIBYTE, ServerSettings
+        from tiltyard.rest.server import MEBIBYTE, ServerSettings
     except ModuleNotFoundError as error:
         raise UsageError(
             f"the server needs {error.name}, which is not installed",

@@ -16,7 +16,7 @@ from tiltyard.console.background import CachedQuery
 from tiltyard.console.overview import Figures
 from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import TiltyardError
-from tiltyard.maintenance import concurrent
+from tiltyard.maintenance import context
 from tiltyard.maintenance.doctor import MANY_VERSIONS
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
@@ -63,7 +63,7 @@ def _list(
         request = api.ListNamespacesRequest(id=list(namespace))
         namespaces = list(catalog.list_namespaces(request).namespaces)
     every_table = catalog.list_all_tables(api.ListTablesRequest(id=[])).tables
-    tables = concurrent.tables_of(every_table, namespace)
+    tables = context.tables_of(every_table, namespace)
     return namespaces, [table for table in tables if text.lower() in names.dotted(table).lower()]
 
 

@@ -24,11 +24,10 @@ from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import moment
 from tiltyard.errors import TableNotFoundError, TiltyardError, redact
 from tiltyard.lifecycle.trash import TrashReader
-from tiltyard.maintenance.catalog_orphans import CatalogOrphans
-from tiltyard.maintenance.concurrent import Progress
-from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.context import MaintenanceContext, Progress
 from tiltyard.maintenance.inventory import TableInventory, count_fragments
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind
+from tiltyard.maintenance.orphans import CatalogOrphans
 from tiltyard.maintenance.policy import auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS
 from tiltyard.maintenance.sidecars import UnreadableSidecar
@@ -45,7 +44,7 @@ ORPHANS = "tiltyard orphans --apply"
 
 
 class Severity(StrEnum):
-    """Errors lose something or stop somebody; warnings will; infos are good to know."""
+    """An error loses data or stops a client, a warning will, an info is good to know."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -354,7 +353,7 @@ def _check_settings(dataset: lance.LanceDataset, shown: str) -> Iterator[Finding
         yield warning(
             "auto cleanup",
             shown,
-            f"Lance deletes its versions behind the catalog's back: {', '.join(settings)}",
+            f"Lance itself deletes its versions, past the catalog: {', '.join(settings)}",
             f"tiltyard repair {shown} --no-auto-cleanup --apply",
         )
 

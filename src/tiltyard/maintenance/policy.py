@@ -13,6 +13,11 @@ from pydantic import (
     AfterValidator,
     ConfigDict,
     ModelWrapValidatorHandler,
+    Strict,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -39,10 +44,14 @@ def _check_duration(value: Duration, info: ValidationInfo) -> Duration:
     return value
 
 
-_Duration = Annotated[Duration, AfterValidator(_check_duration)]
+# Strict values, but not a strict policy: the server reads one from JSON.
+_Duration = Annotated[
+    StrictStr | StrictInt | StrictFloat | Annotated[timedelta, Strict()],
+    AfterValidator(_check_duration),
+]
 
 
-@validated_dataclass(frozen=True, slots=True, config=ConfigDict(strict=True, extra="forbid"))
+@validated_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class CleanupPolicy:
     """What to keep. A version is deleted only if both hold: it is not among the newest
     `keep_versions`, and it is older than `older_than` ("7d", seconds, a timedelta).
@@ -57,12 +66,12 @@ class CleanupPolicy:
     nobody may remove a branch and use its name again while they are cleaned up.
     """
 
-    keep_versions: int | None = None
+    keep_versions: StrictInt | None = None
     older_than: _Duration | None = None
     min_age: _Duration | None = None
-    allow_below_recovery_floor: bool = False
-    allow_young: bool = False
-    branches: bool = False
+    allow_below_recovery_floor: StrictBool = False
+    allow_young: StrictBool = False
+    branches: StrictBool = False
 
     @model_validator(mode="wrap")
     @classmethod
@@ -71,8 +80,9 @@ class CleanupPolicy:
             return validate(values)
         except ValidationError as error:
             first = error.errors()[0]
+            where = f"{first['loc'][0]}: " if first["loc"] else ""
             raise InvalidInputError(
-                f"{first['loc'][0]}: {first['msg'].lower()}, not {first['input']!r}"
+                f"{where}{first['msg'].lower()}, not {first['input']!r}"
             ) from error
 
     def __post_init__(self) -> None:
@@ -101,8 +111,8 @@ class CleanupPolicy:
         seconds = duration(self.min_age, "min_age") or 0.0
         if seconds < default_seconds and not self.allow_young:
             raise InvalidInputError(
-                f"a min_age of {seconds:g} s is below the catalog's, {default_seconds:g} s: who "
-                f"still reads such versions would fail",
+                f"a min_age of {seconds:g} s is below the catalog's, {default_seconds:g} s: "
+                f"readers of such versions would fail",
                 hint="allow_young, if you are sure",
             )
         return round(seconds * 1000)

@@ -87,7 +87,7 @@ class UnfinishedOperations:
     def _finish(self, unfinished: UnfinishedOperation, min_age_ms: int) -> Recovered:
         kind, tables = unfinished.kind, (names.split_object_id(unfinished.name),)
         if self._context.clock.now_ms() - unfinished.since_ms < min_age_ms:
-            why = "whoever began it may be at work"
+            why = "the process that began it may still be at work"
             return Recovered("", kind, Resolution.DEFERRED, tables, why)
         try:
             if kind == CREATE:

@@ -67,6 +67,7 @@ class TableAccess:
         return self._context.catalog.find(names.parse_table_id(id))
 
     def uri(self, table: Table) -> str:
+        """The address of a table as Lance takes it."""
         return names.uri(self._context.settings.root, table.location)
 
     def open(self, table: Table, at: describe.At = describe.LATEST) -> lance.LanceDataset:

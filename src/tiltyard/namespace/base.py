@@ -86,6 +86,7 @@ def choice(kind: type[Choice], text: str | None, what: str) -> Choice:
 
 
 def properties_of(table: Table) -> dict[str, str] | None:
+    """The properties of a table for a response; None if the catalog does not keep them."""
     return None if table.properties is None else dict(table.properties)
 
 

@@ -223,6 +223,7 @@ class DataOperations(CatalogBase):
     def alter_table_backfill_columns(
         self, request: api.AlterTableBackfillColumnsRequest
     ) -> api.AlterTableBackfillColumnsResponse:
+        """Always refused: there are no stored functions. UnsupportedOperationError."""
         self.services.access.find(request.id)
         raise UnsupportedOperationError(
             f"columns can't be backfilled: {columns.NO_FUNCTIONS}",
@@ -233,6 +234,7 @@ class DataOperations(CatalogBase):
     def create_materialized_view(
         self, request: api.CreateMaterializedViewRequest
     ) -> api.CreateMaterializedViewResponse:
+        """Always refused. UnsupportedOperationError."""
         raise UnsupportedOperationError(
             "there are no materialized views: nothing would refresh them",
             hint="write the result of the query as a table",
@@ -242,6 +244,7 @@ class DataOperations(CatalogBase):
     def refresh_materialized_view(
         self, request: api.RefreshMaterializedViewRequest
     ) -> api.RefreshMaterializedViewResponse:
+        """Always refused. UnsupportedOperationError."""
         raise UnsupportedOperationError(
             "there are no materialized views: nothing would refresh them",
             hint="write the result of the query as a table again",

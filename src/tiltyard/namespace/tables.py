@@ -43,6 +43,7 @@ class TableOperations(CatalogBase):
 
     @operation("list namespaces of")
     def list_namespaces(self, request: api.ListNamespacesRequest) -> api.ListNamespacesResponse:
+        """The names of the namespaces directly inside one, sorted. One request."""
         parent = names.parse_namespace_id(request.id)
         chosen, token = page(
             self.context.catalog.list_namespaces(parent), request.page_token, request.limit
@@ -53,6 +54,7 @@ class TableOperations(CatalogBase):
     def describe_namespace(
         self, request: api.DescribeNamespaceRequest
     ) -> api.DescribeNamespaceResponse:
+        """The properties of a namespace. One request. NamespaceNotFoundError."""
         namespace = names.parse_namespace_id(request.id)
         return api.DescribeNamespaceResponse(
             properties=dict(self.context.catalog.describe_namespace(namespace))
@@ -60,11 +62,13 @@ class TableOperations(CatalogBase):
 
     @operation("look for namespace")
     def namespace_exists(self, request: api.NamespaceExistsRequest) -> api.NamespaceExistsResponse:
+        """One request. NamespaceNotFoundError."""
         self.context.catalog.describe_namespace(names.parse_namespace_id(request.id))
         return api.NamespaceExistsResponse()
 
     @operation("create namespace")
     def create_namespace(self, request: api.CreateNamespaceRequest) -> api.CreateNamespaceResponse:
+        """Create a namespace. One request to look, and one commit of the manifest."""
         namespace = names.parse_namespace_id(request.id)
         mode = choice(CreateMode, request.mode, "create mode")
         kept = self.context.catalog.create_namespace(namespace, mode, request.properties or {})
@@ -72,6 +76,10 @@ class TableOperations(CatalogBase):
 
     @operation("drop namespace")
     def drop_namespace(self, request: api.DropNamespaceRequest) -> api.DropNamespaceResponse:
+        """Drop a namespace; with `behavior=cascade` its tables go into the trash.
+
+        NamespaceNotEmptyError if it has tables and the behavior is `restrict`.
+        """
         namespace = names.parse_namespace_id(request.id)
         mode = choice(DropMode, request.mode, "drop mode")
         behaviour = choice(DropBehaviour, request.behavior, "drop behavior")
@@ -101,6 +109,7 @@ class TableOperations(CatalogBase):
 
     @operation("list all tables")
     def list_all_tables(self, request: api.ListTablesRequest) -> api.ListTablesResponse:
+        """The ids of the tables of all namespaces. Costs what `list_tables` does."""
         tables = self.context.catalog.list_all_tables()
         if request.include_declared is False:
             tables = self._without_declared(list(map(names.split_object_id, tables)), tables)
@@ -108,6 +117,7 @@ class TableOperations(CatalogBase):
 
     @operation("look for table")
     def table_exists(self, request: api.TableExistsRequest) -> api.TableExistsResponse:
+        """What finding the table takes. TableNotFoundError, TableVersionNotFoundError."""
         table = self.services.access.find(request.id)
         if request.version is not None:
             self.services.access.open(table, describe.At(request.version))

@@ -36,7 +36,7 @@ from tiltyard.rest.responses import (
     error_message,
     error_response,
 )
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 log = logging.getLogger("tiltyard.rest")
 

@@ -23,6 +23,9 @@ from tiltyard.errors import (
 )
 from tiltyard.names import TableId
 
+# Versions in a row, both ends included; None is the first, or the latest, that exists.
+VersionSpan = tuple[int | None, int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class NewVersion:
@@ -50,24 +53,24 @@ class VersionStore(Protocol):
         """Publish a staged manifest as a version, atomically. ConcurrentModificationError if the
         number is another's, VersionBehindBoundaryError if the writer's base may be gone."""
 
-    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+    def visible(self, table_id: TableId, branch: str | None = None) -> Sequence[VersionFile]:
         """Every version that readers may see, oldest first."""
 
-    def every(self, table: TableId) -> Sequence[VersionFile]:
+    def every(self, table_id: TableId) -> Sequence[VersionFile]:
         """Every version that can be deleted or kept, also one that is hidden, oldest first."""
 
-    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
+    def latest(self, table_id: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version."""
 
     def describe(
-        self, table: TableId, version: int | None = None, branch: str | None = None
+        self, table_id: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
         """One version, the latest if no number is given. TableVersionNotFoundError."""
 
     def delete(
         self,
-        table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        table_id: TableId,
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
@@ -78,17 +81,17 @@ class VersionStore(Protocol):
         then what refers to versions is read once more, and only then is anything deleted.
         """
 
-    def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
+    def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
         """Delete the manifests behind the boundary that nothing retains: what a stale writer left
         that crashed before it could delete its version."""
 
     def stale(self, table: Table) -> Sequence[int]:
         """The versions of the main branch that `scrub` would delete."""
 
-    def hide(self, table: TableId, version: int, reason: str | None) -> None:
+    def hide(self, table_id: TableId, version: int, reason: str | None) -> None:
         """Keep readers from one version without deleting it. InvalidTableStateError for files."""
 
-    def show(self, table: TableId, version: int) -> None:
+    def show(self, table_id: TableId, version: int) -> None:
         """Let readers see a version again."""
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
@@ -152,19 +155,19 @@ def branch_location(location: str, branch: str | None) -> str:
 
 
 def select(
-    table: TableId,
-    ranges: Sequence[tuple[int, int]],
+    table_id: TableId,
+    ranges: Sequence[VersionSpan],
     existing: Mapping[int, VersionFile],
     shows: Callable[[int], bool],
     ignore_missing: bool,
 ) -> dict[int, VersionFile]:
     """The versions that a request to delete names, of those that exist and are shown."""
     if not existing:
-        raise no_such_table(table)
+        raise no_such_table(table_id)
     selected: dict[int, VersionFile] = {}
-    for first, last in ranges:
-        if first < 0 or last < first:
-            raise InvalidInputError(f"{first} to {last} is not a range of versions")
+    for start, end in ranges:
+        first = min(existing) if start is None else start
+        last = max(existing) if end is None else end
         inside = {
             version: file
             for version, file in existing.items()
@@ -172,13 +175,13 @@ def select(
         }
         if not ignore_missing and len(inside) < last - first + 1:
             gone = next(version for version in range(first, last + 1) if version not in inside)
-            raise no_such_version(table, gone)
+            raise no_such_version(table_id, gone)
         selected |= inside
     return selected
 
 
 def require_unreferenced(
-    table: TableId,
+    table_id: TableId,
     selected: Mapping[int, VersionFile],
     latest: int,
     references: Callable[[], Mapping[int, str]],
@@ -186,18 +189,18 @@ def require_unreferenced(
     """UnsupportedOperationError for a version that must stay: the latest, or a referenced one."""
     if latest in selected:
         raise UnsupportedOperationError(
-            f"version {latest} is the latest of table {names.display(table)}, and stays"
+            f"version {latest} is the latest of table {names.display(table_id)}, and stays"
         )
     for version, referrer in references().items():
         if version in selected:
             raise UnsupportedOperationError(
-                f"version {version} of table {names.display(table)} can't be deleted: "
+                f"version {version} of table {names.display(table_id)} can't be deleted: "
                 f"{referrer} refers to it"
             )
 
 
-def no_version_yet(table: TableId) -> TableVersionNotFoundError:
-    return TableVersionNotFoundError(f"table {names.display(table)} has no version yet")
+def no_version_yet(table_id: TableId) -> TableVersionNotFoundError:
+    return TableVersionNotFoundError(f"table {names.display(table_id)} has no version yet")
 
 
 def number_taken(new: NewVersion) -> ConcurrentModificationError:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from tiltyard import names
 from tiltyard.catalog import version_files
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.boundary import Boundary, Kept, Mark
+from tiltyard.catalog.boundary import Boundary, Mark, Retention
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.edits import no_such_version
@@ -29,6 +29,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     branch_location,
     no_version_yet,
     number_taken,
@@ -174,7 +175,9 @@ class FileVersions:
         if restored is None:
             return nullcontext()
         clock = self._context.clock
-        return pinned(self._store, clock, location, restored, lambda it: boundary.kept().shows(it))
+        return pinned(
+            self._store, clock, location, restored, lambda it: boundary.retention().shows(it)
+        )
 
     def check_base(self, table: Table, version: int) -> None:
         """Guard A for a commit that is made elsewhere. One request."""
@@ -201,36 +204,36 @@ class FileVersions:
 
     # -- reading
 
-    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
-        return self._visible(self._find(table, branch), branch)[0]
+    def visible(self, table_id: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+        return self._visible(self._find(table_id, branch), branch)[0]
 
     def visible_at(self, table: Table) -> tuple[Sequence[VersionFile], int]:
         """The versions of a table that was found, oldest first, and its boundary."""
         return self._visible(table, None)
 
     def _visible(self, table: Table, branch: str | None) -> tuple[Sequence[VersionFile], int]:
-        retention = self._boundary(table, branch).kept()
+        retention = self._boundary(table, branch).retention()
         files = version_files.every(self._store, branch_location(table.location, branch))
         hidden = self._hidden(table, branch, retention, files)
         return [file for file in files if file.version not in hidden], retention.boundary
 
-    def every(self, table: TableId) -> Sequence[VersionFile]:
-        return self.visible(table)
+    def every(self, table_id: TableId) -> Sequence[VersionFile]:
+        return self.visible(table_id)
 
-    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
+    def latest(self, table_id: TableId, branch: str | None = None) -> VersionFile | None:
         """The latest version. One request beyond finding the table."""
-        location = self._find(table, branch).location
+        location = self._find(table_id, branch).location
         return version_files.latest(self._store, branch_location(location, branch))
 
     def describe(
-        self, table: TableId, version: int | None = None, branch: str | None = None
+        self, table_id: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
-        found = self._find(table, branch)
-        location = branch_location(found.location, branch)
+        table = self._find(table_id, branch)
+        location = branch_location(table.location, branch)
         if version is None:
             newest = version_files.latest(self._store, location)
             if newest is None:
-                raise no_version_yet(table)
+                raise no_version_yet(table_id)
             return newest
         for naming in Naming:
             try:
@@ -239,42 +242,44 @@ class FileVersions:
                 continue
             file = version_files.parse(entry)
             assert file is not None
-            retention = self._boundary(found, branch).kept()
+            retention = self._boundary(table, branch).retention()
             if retention.shows(version):
                 return file
-            if not self._hidden(found, branch, retention, [file, *self._newest(location)]):
+            if not self._hidden(table, branch, retention, [file, *self._newest(location)]):
                 return file
         newest = version_files.latest(self._store, location)
         if newest is not None and self._refusals.answers(location, version):
             return replace(newest, version=version)
-        raise no_such_version(table, version)
+        raise no_such_version(table_id, version)
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         """Whether a version is not behind the boundary, or stays there. One request, or two."""
-        return self._boundary(table, branch).kept().shows(version)
+        return self._boundary(table, branch).retention().shows(version)
 
     # -- deleting
 
     def delete(
         self,
-        table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        table_id: TableId,
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
     ) -> Sequence[int]:
         self._store.require_conditions()
-        found = self._catalog.find(table)
-        require_files(found, branch)
-        boundary = self._boundary(found, branch)
-        retention = boundary.kept()
-        files = self._by_number(found, branch)
-        if _begins_again(found, retention, files) and self._renewed(found, branch):
-            retention = boundary.kept()
-        selected = select(table, ranges, files, retention.shows, ignore_missing)
+        table = self._catalog.find(table_id)
+        require_files(table, branch)
+        boundary = self._boundary(table, branch)
+        retention = boundary.retention()
+        files = self._by_number(table, branch)
+        if _begins_again(table, retention, files) and self._renewed(table, branch):
+            retention = boundary.retention()
+        selected = select(table_id, ranges, files, retention.shows, ignore_missing)
         if not selected:
             return []
-        require_unreferenced(table, selected, max(files), lambda: self._references(found, branch))
+        require_unreferenced(
+            table_id, selected, max(files), lambda: self._references(table, branch)
+        )
         highest = max(selected)
         staying = {
             version
@@ -283,25 +288,25 @@ class FileVersions:
         }
         boundary.advance(highest, staying, selected, retention.incarnation)
         # If its versions become rows after this look, they are made with the boundary in view.
-        require_files(self._catalog.find(table), branch)
-        going = sorted(selected.keys() - self._references(found, branch).keys())
+        require_files(self._catalog.find(table_id), branch)
+        going = sorted(selected.keys() - self._references(table, branch).keys())
         self._store.delete_many(files[version].key for version in going)
         return going
 
-    def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
-        found = self._catalog.find(table)
-        retention = self._boundary(found, branch).kept()
-        files = self._by_number(found, branch)
-        if _begins_again(found, retention, files):
-            self._renewed(found, branch)
+    def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
+        table = self._catalog.find(table_id)
+        retention = self._boundary(table, branch).retention()
+        files = self._by_number(table, branch)
+        if _begins_again(table, retention, files):
+            self._renewed(table, branch)
             return []
-        stale = sorted(self._hidden(found, branch, retention, list(files.values())))
+        stale = sorted(self._hidden(table, branch, retention, list(files.values())))
         self._store.delete_many(files[version].key for version in stale)
         return stale
 
     def stale(self, table: Table) -> Sequence[int]:
         """The versions of the main branch that `scrub` would delete. Two requests or three."""
-        retention = self._boundary(table, None).kept()
+        retention = self._boundary(table, None).retention()
         if not retention.boundary:
             return []
         files = self._by_number(table, None)
@@ -309,23 +314,23 @@ class FileVersions:
             return []
         return sorted(self._hidden(table, None, retention, list(files.values())))
 
-    def hide(self, table: TableId, version: int, reason: str | None) -> None:
-        require_files(self._catalog.find(table), None)
+    def hide(self, table_id: TableId, version: int, reason: str | None) -> None:
+        require_files(self._catalog.find(table_id), None)
         raise InvalidTableStateError(
-            f"the versions of table {names.display(table)} are files, and can't be hidden",
+            f"the versions of table {names.display(table_id)} are files, and can't be hidden",
             hint="versions.manage makes rows of them",
         )
 
-    def show(self, table: TableId, version: int) -> None:
-        self.hide(table, version, None)
+    def show(self, table_id: TableId, version: int) -> None:
+        self.hide(table_id, version, None)
 
     # -- the boundary, and what is behind it
 
-    def _find(self, table: TableId, branch: str | None) -> Table:
-        found = self._catalog.find(table)
-        if not found.becoming_managed:
-            require_files(found, branch)
-        return found
+    def _find(self, table_id: TableId, branch: str | None) -> Table:
+        table = self._catalog.find(table_id)
+        if not table.becoming_managed:
+            require_files(table, branch)
+        return table
 
     def _boundary(self, table: Table, branch: str | None) -> Boundary:
         directory = f"{names.BOUNDARIES}/{branch_location(table.location, branch)}"
@@ -348,7 +353,7 @@ class FileVersions:
         return referenced_versions(self._store, table.location, branch)
 
     def _hidden(
-        self, table: Table, branch: str | None, retention: Kept, files: Sequence[VersionFile]
+        self, table: Table, branch: str | None, retention: Retention, files: Sequence[VersionFile]
     ) -> set[int]:
         """Which of the versions that were found readers do not see.
 
@@ -374,7 +379,7 @@ class FileVersions:
         boundary = self._boundary(table, branch)
         mark = boundary.mark()
         newest = self._newest(branch_location(table.location, branch))
-        retention = Kept(mark.number, frozenset(), mark.incarnation)
+        retention = Retention(mark.number, frozenset(), mark.incarnation)
         if not _begins_again(table, retention, [file.version for file in newest]):
             return False
         if not self._is_same(guard, branch):
@@ -409,7 +414,7 @@ def require_files(table: Table, branch: str | None) -> None:
         raise NowManagedError(f"the versions of table {names.display(table.id)} are rows now")
 
 
-def _begins_again(table: Table, retention: Kept, versions: Collection[int]) -> bool:
+def _begins_again(table: Table, retention: Retention, versions: Collection[int]) -> bool:
     """Whether versions, looked for after the boundary, count from below it. Only the directory of
     a root table is ever used again by others."""
     is_below = bool(versions) and max(versions) <= retention.boundary
@@ -424,9 +429,9 @@ def _based_on_another(new: NewVersion, base: int) -> ConcurrentModificationError
     )
 
 
-def _replaced(table: TableId) -> ConcurrentModificationError:
+def _replaced(table_id: TableId) -> ConcurrentModificationError:
     return ConcurrentModificationError(
-        f"table {names.display(table)} was dropped, or its state changed, while a version was "
+        f"table {names.display(table_id)} was dropped, or its state changed, while a version was "
         f"committed",
         hint="look at the table before trying again",
     )

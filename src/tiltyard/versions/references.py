@@ -56,39 +56,39 @@ class References:
 
     # -- tags
 
-    def create_tag(self, table: TableId, tag: str, point: Point) -> None:
+    def create_tag(self, table_id: TableId, tag: str, point: Point) -> None:
         """Give a version a name; it is kept as long as it has one. TableTagAlreadyExistsError,
         TableVersionNotFoundError."""
-        guard = TableGuard.take(self._context, table)
+        guard = TableGuard.take(self._context, table_id)
         dataset = self._access.read(guard.table)
         self._require_version(guard.table, point)
         refs.create_tag(dataset, guard.table, tag, point)
         self._confirm(guard, point, lambda: dataset.tags.delete(tag))
 
-    def update_tag(self, table: TableId, tag: str, point: Point) -> None:
+    def update_tag(self, table_id: TableId, tag: str, point: Point) -> None:
         """Let a tag name another version. TableTagNotFoundError, TableVersionNotFoundError."""
-        guard = TableGuard.take(self._context, table)
+        guard = TableGuard.take(self._context, table_id)
         dataset = self._access.read(guard.table)
         before = refs.tagged(dataset, guard.table, tag)
         self._require_version(guard.table, point)
         dataset.tags.update(tag, point.reference)
         self._confirm(guard, point, lambda: dataset.tags.update(tag, before.reference))
 
-    def delete_tag(self, table: TableId, tag: str) -> None:
+    def delete_tag(self, table_id: TableId, tag: str) -> None:
         """Remove a name; the version stays until versions are deleted. TableTagNotFoundError."""
-        found = self._context.catalog.find(table)
-        dataset = self._access.read(found)
-        refs.tagged(dataset, found, tag)
+        table = self._context.catalog.find(table_id)
+        dataset = self._access.read(table)
+        refs.tagged(dataset, table, tag)
         dataset.tags.delete(tag)
 
     # -- branches
 
     def create_branch(
-        self, table: TableId, name: str, *, version: int | None, origin: str | None
+        self, table_id: TableId, name: str, *, version: int | None, origin: str | None
     ) -> None:
         """Let a branch begin at a version of another one, its latest if none is given. No data is
         copied. TableBranchAlreadyExistsError, TableVersionNotFoundError."""
-        guard = TableGuard.take(self._context, table)
+        guard = TableGuard.take(self._context, table_id)
         with self._access.change(guard.table, origin) as dataset:
             base = Point(dataset.version if version is None else version, origin)
             self._require_version(guard.table, base)
@@ -99,10 +99,10 @@ class References:
             )
             self._confirm(guard, base, lambda: self._delete_branch(guard.table, name, dataset))
 
-    def delete_branch(self, table: TableId, name: str) -> None:
+    def delete_branch(self, table_id: TableId, name: str) -> None:
         """Remove a branch with its versions, unless a tag or another branch refers to them."""
-        found = self._context.catalog.find(table)
-        self._delete_branch(found, name, self._access.read(found))
+        table = self._context.catalog.find(table_id)
+        self._delete_branch(table, name, self._access.read(table))
 
     def _delete_branch(self, table: Table, name: str, dataset: lance.LanceDataset) -> None:
         self._branches.delete(
@@ -111,14 +111,14 @@ class References:
 
     # -- restoring
 
-    def restore(self, table: TableId, version: int, branch: str | None) -> lance.LanceDataset:
+    def restore(self, table_id: TableId, version: int, branch: str | None) -> lance.LanceDataset:
         """Make an older version the latest one again; what came since stays in the history.
 
         It is a commit, with the guards of every commit. TableVersionNotFoundError.
         """
-        found = self._context.catalog.find(table)
-        with self._access.change(found, branch) as dataset:
-            self._versions.describe(table, version, branch)
+        table = self._context.catalog.find(table_id)
+        with self._access.change(table, branch) as dataset:
+            self._versions.describe(table_id, version, branch)
             return self._context.lance.restore(dataset, version)
 
     # -- the guard

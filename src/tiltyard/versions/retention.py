@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from tiltyard import names
 from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TableVersionNotFoundError
-from tiltyard.store import Entry, NotThere, Store
+from tiltyard.store import Ambiguous, Entry, NotThere, Store
 
 _SUFFIX = ".json"
 _PIN_FORMAT = 1
@@ -82,8 +82,8 @@ def pinned(
 
     A collector moves the boundary and then reads the pins; whoever pins reads the boundary after
     that, with `is_shown`. So either the pin is seen, or it is seen that the version was given up.
-    Two requests, and what `is_shown` needs. A pin that a crash leaves keeps its version until it is
-    removed with the orphans.
+    Two requests, and what `is_shown` needs. A pin stays after a crash, and after a write in doubt,
+    which may still arrive; it keeps its version until it is removed with the orphans.
     """
     key = f"{_pins_of(location)}/{clock.token(16)}{_SUFFIX}"
     body = {"format": _PIN_FORMAT, "version": version, "at_ms": clock.now_ms()}
@@ -94,8 +94,12 @@ def pinned(
                 f"version {version} can't be restored: it was deleted, or is about to be"
             )
         yield
-    finally:
+    except Ambiguous:
+        raise
+    except BaseException:
         store.delete(key)
+        raise
+    store.delete(key)
 
 
 def is_pin(key: str) -> bool:

@@ -49,6 +49,7 @@ from tiltyard.store import NotThere, Outcome
 from tiltyard.versions.base import (
     NewVersion,
     Refusals,
+    VersionSpan,
     no_version_yet,
     require_unreferenced,
     select,
@@ -120,11 +121,11 @@ class RowVersions:
             new.table, location, file, base, transaction, new.staged, restored_by(body)
         )
 
-    def _row(self, table: TableId) -> Row:
+    def _row(self, table_id: TableId) -> Row:
         snapshot = self._manifest.read()
-        row = snapshot.get(names.object_id(table))
+        row = snapshot.get(names.object_id(table_id))
         if row is None or not row.is_table:
-            raise self._manifest.missing(snapshot, table)
+            raise self._manifest.missing(snapshot, table_id)
         return row
 
     def check_base(self, table: Table, version: int) -> None:
@@ -138,24 +139,24 @@ class RowVersions:
 
     # -- reading
 
-    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+    def visible(self, table_id: TableId, branch: str | None = None) -> Sequence[VersionFile]:
         """Every version that is not hidden, oldest first. At most one request."""
-        return [row.file for row in self._copied_rows(table) if not row.is_hidden]
+        return [row.file for row in self._copied_rows(table_id) if not row.is_hidden]
 
-    def every(self, table: TableId) -> Sequence[VersionFile]:
-        return [row.file for row in self._copied_rows(table)]
+    def every(self, table_id: TableId) -> Sequence[VersionFile]:
+        return [row.file for row in self._copied_rows(table_id)]
 
-    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
+    def latest(self, table_id: TableId, branch: str | None = None) -> VersionFile | None:
         """The head, ready to be opened. At most one request."""
-        owner, snapshot = self._owner(table)
+        owner, snapshot = self._owner(table_id)
         head = snapshot.head(owner.object_id)
         return self.ready(_version_row(snapshot, owner, head)) if head else None
 
     def describe(
-        self, table: TableId, version: int | None = None, branch: str | None = None
+        self, table_id: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
         """One version, ready to be opened. TableVersionNotFoundError, also for a hidden one."""
-        owner, snapshot = self._owner(table)
+        owner, snapshot = self._owner(table_id)
         head = snapshot.head(owner.object_id)
         number = head if version is None else version
         row = snapshot.version_row(owner.object_id, number)
@@ -164,8 +165,8 @@ class RowVersions:
         if row is None and head and self._refusals.answers(owner.location or "", number):
             return replace(self.ready(_version_row(snapshot, owner, head)), version=number)
         if not head and version is None:
-            raise no_version_yet(table)
-        raise no_such_version(table, number, row)
+            raise no_version_yet(table_id)
+        raise no_such_version(table_id, number, row)
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         """Ahead of the boundary one request to look, behind it three more to commit."""
@@ -176,20 +177,20 @@ class RowVersions:
             return False
         return True
 
-    def _owner(self, table: TableId) -> tuple[Row, Snapshot]:
+    def _owner(self, table_id: TableId) -> tuple[Row, Snapshot]:
         """The row of a table, and the manifest in which it was found. No request."""
         snapshot = self._manifest.known()
-        row = snapshot.get(names.object_id(table))
+        row = snapshot.get(names.object_id(table_id))
         if row is None or not has_version_rows(row):
-            raise NotManagedError(f"the versions of table {names.display(table)} are not rows")
+            raise NotManagedError(f"the versions of table {names.display(table_id)} are not rows")
         return row, snapshot
 
     # -- deleting and hiding
 
     def delete(
         self,
-        table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        table_id: TableId,
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
@@ -200,29 +201,29 @@ class RowVersions:
         rows go, and then the files.
         """
         self._store.require_conditions()
-        owner, snapshot = self._owner(table)
+        owner, snapshot = self._owner(table_id)
         location = owner.location or ""
         rows = {
             number: _version_row(snapshot, owner, number)
             for number in snapshot.version_numbers(owner.object_id)
         }
         files = {number: row.file for number, row in rows.items()}
-        selected = select(table, ranges, files, lambda _: True, ignore_missing)
+        selected = select(table_id, ranges, files, lambda _: True, ignore_missing)
         if not selected:
             return []
         head = snapshot.head(owner.object_id)
         require_unreferenced(
-            table, selected, head, lambda: referenced_versions(self._store, location, None)
+            table_id, selected, head, lambda: referenced_versions(self._store, location, None)
         )
-        self._manifest.submit(RaiseBoundary(table, location, max(selected)))
+        self._manifest.submit(RaiseBoundary(table_id, location, max(selected)))
         going = selected.keys() - referenced_versions(self._store, location, None).keys()
         seen = {number: rows[number].metadata for number in going}
-        removed: list[Row] = self._manifest.submit(RemoveVersions(table, location, seen)).answer
+        removed: list[Row] = self._manifest.submit(RemoveVersions(table_id, location, seen)).answer
         self._store.delete_many(key for row in removed for key in _keys(row))
         return [row.version for row in removed]
 
-    def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
-        stale = self._stale_files(*self._owner(table))
+    def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
+        stale = self._stale_files(*self._owner(table_id))
         self._store.delete_many(file.key for file in stale)
         return sorted(file.version for file in stale)
 
@@ -243,12 +244,12 @@ class RowVersions:
             if file.version <= owner.boundary and file.version not in numbers
         ]
 
-    def hide(self, table: TableId, version: int, reason: str | None) -> None:
+    def hide(self, table_id: TableId, version: int, reason: str | None) -> None:
         """Keep readers from one version. One request to look, three to commit."""
-        self._manifest.submit(HideVersion(table, version, self._clock.now_ms(), reason))
+        self._manifest.submit(HideVersion(table_id, version, self._clock.now_ms(), reason))
 
-    def show(self, table: TableId, version: int) -> None:
-        self._manifest.submit(ShowVersion(table, version))
+    def show(self, table_id: TableId, version: int) -> None:
+        self._manifest.submit(ShowVersion(table_id, version))
 
     # -- copying staged manifests to where Lance keeps versions
 
@@ -267,10 +268,10 @@ class RowVersions:
             return replace(file, key=row.metadata[STAGED])
         return file
 
-    def _copied_rows(self, table: TableId) -> list[Row]:
+    def _copied_rows(self, table_id: TableId) -> list[Row]:
         """The rows of all versions, oldest first. What is not copied yet is: one listing shows
         that, unless all are known to be complete."""
-        owner, snapshot = self._owner(table)
+        owner, snapshot = self._owner(table_id)
         numbers = sorted(snapshot.version_numbers(owner.object_id))
         rows = [_version_row(snapshot, owner, number) for number in numbers]
         unsure = [

@@ -22,6 +22,7 @@ from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
     Refusals,
+    VersionSpan,
     VersionStore,
     branch_location,
 )
@@ -129,19 +130,21 @@ class TableVersions:
 
     # -- reading
 
-    def visible(self, table: TableId, branch: str | None = None) -> Sequence[VersionFile]:
-        return self._with_store(table, branch, lambda store: store.visible(table, branch))
+    def visible(self, table_id: TableId, branch: str | None = None) -> Sequence[VersionFile]:
+        return self._with_store(table_id, branch, lambda store: store.visible(table_id, branch))
 
-    def every(self, table: TableId) -> Sequence[VersionFile]:
-        return self._with_store(table, None, lambda store: store.every(table))
+    def every(self, table_id: TableId) -> Sequence[VersionFile]:
+        return self._with_store(table_id, None, lambda store: store.every(table_id))
 
-    def latest(self, table: TableId, branch: str | None = None) -> VersionFile | None:
-        return self._with_store(table, branch, lambda store: store.latest(table, branch))
+    def latest(self, table_id: TableId, branch: str | None = None) -> VersionFile | None:
+        return self._with_store(table_id, branch, lambda store: store.latest(table_id, branch))
 
     def describe(
-        self, table: TableId, version: int | None = None, branch: str | None = None
+        self, table_id: TableId, version: int | None = None, branch: str | None = None
     ) -> VersionFile:
-        return self._with_store(table, branch, lambda store: store.describe(table, version, branch))
+        return self._with_store(
+            table_id, branch, lambda store: store.describe(table_id, version, branch)
+        )
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         return self._store_of(table, branch).shows(table, version, branch)
@@ -150,34 +153,36 @@ class TableVersions:
 
     def delete(
         self,
-        table: TableId,
-        ranges: Sequence[tuple[int, int]],
+        table_id: TableId,
+        ranges: Sequence[VersionSpan],
         *,
         branch: str | None = None,
         ignore_missing: bool = True,
     ) -> Sequence[int]:
         return self._with_store(
-            table,
+            table_id,
             branch,
-            lambda store: store.delete(table, ranges, branch=branch, ignore_missing=ignore_missing),
+            lambda store: store.delete(
+                table_id, ranges, branch=branch, ignore_missing=ignore_missing
+            ),
         )
 
-    def scrub(self, table: TableId, branch: str | None = None) -> Sequence[int]:
-        return self._with_store(table, branch, lambda store: store.scrub(table, branch))
+    def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
+        return self._with_store(table_id, branch, lambda store: store.scrub(table_id, branch))
 
     def stale(self, table: Table) -> Sequence[int]:
         return self._store_of(table).stale(table)
 
-    def hide(self, table: TableId, version: int, reason: str | None) -> None:
-        self._with_store(table, None, lambda store: store.hide(table, version, reason))
+    def hide(self, table_id: TableId, version: int, reason: str | None) -> None:
+        self._with_store(table_id, None, lambda store: store.hide(table_id, version, reason))
 
-    def show(self, table: TableId, version: int) -> None:
-        self._with_store(table, None, lambda store: store.show(table, version))
+    def show(self, table_id: TableId, version: int) -> None:
+        self._with_store(table_id, None, lambda store: store.show(table_id, version))
 
     # -- choosing the store
 
     def _with_store(
-        self, table: TableId, branch: str | None, question: Callable[[VersionStore], T]
+        self, table_id: TableId, branch: str | None, question: Callable[[VersionStore], T]
     ) -> T:
         """Ask the store that has the versions of a table, and once more if they become rows
         meanwhile: the first to notice finishes that."""
@@ -188,30 +193,29 @@ class TableVersions:
             if attempt or snapshot.managed:
                 snapshot = self._manifest.read()
             try:
-                return question(self._store_in(snapshot, table))
+                return question(self._store_in(snapshot, table_id))
             except (NowManagedError, NotManagedError):
-                self._finish_managing([table])
-        raise _changes_again(table)
+                self._finish_managing([table_id])
+        raise _changes_again(table_id)
 
     def _store_in(
-        self, snapshot: Snapshot, table: TableId, branch: str | None = None
+        self, snapshot: Snapshot, table_id: TableId, branch: str | None = None
     ) -> VersionStore:
-        row = snapshot.get(names.object_id(table))
+        row = snapshot.get(names.object_id(table_id))
         is_rows = branch is None and row is not None and has_version_rows(row)
         return self.rows if is_rows else self.files
 
     def _store_of(self, table: Table, branch: str | None = None) -> VersionStore:
         return self.rows if table.managed and branch is None else self.files
 
-    def _finish_managing(self, tables: Sequence[TableId]) -> None:
+    def _finish_managing(self, table_ids: Sequence[TableId]) -> None:
         """Make rows of the versions of tables that a crash left between files and rows."""
-        found = [self._catalog.find(table) for table in tables]
-        becoming = [table for table in found if table.becoming_managed]
+        becoming = [table for table in map(self._catalog.find, table_ids) if table.becoming_managed]
         if becoming:
             self.management.manage(becoming)
 
 
-def _changes_again(table: TableId) -> ConcurrentModificationError:
+def _changes_again(table_id: TableId) -> ConcurrentModificationError:
     return ConcurrentModificationError(
-        f"how table {names.display(table)} keeps its versions changed again and again"
+        f"how table {names.display(table_id)} keeps its versions changed again and again"
     )

@@ -14,15 +14,19 @@ from tests.behaviours.calls import create, drop, write_lance
 from tests.behaviours.places import Bucket
 from tests.kit.buckets import S3Server
 from tests.kit.catalogs import to_change
-from tests.spark.jobs.zoo import rows
+from tests.spark.jobs.mixed_catalog import rows
 from tiltyard import DirectoryNamespace
-from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.spark import jobs
 
 pytestmark = pytest.mark.slow
 
 TABLES = ("a", "b", "c")
-LATEST = CleanupPolicy(1, min_age=0, allow_young=True, allow_below_recovery_floor=True)
+LATEST: dict[str, Any] = {
+    "keep_versions": 1,
+    "min_age": 0,
+    "allow_young": True,
+    "allow_below_recovery_floor": True,
+}
 
 
 @pytest.fixture
@@ -66,11 +70,11 @@ def test_tables_are_optimized_indexed_and_cleaned_up(
         (name, True, None) for name in TABLES
     ]
     before = set(place.files())
-    cleaned = jobs.cleanup(catalog, spark, policy=LATEST).collect()
+    cleaned = jobs.cleanup(catalog, spark, **LATEST).collect()
     assert {row.error for row in cleaned} == {None}
-    gone = {each for each in before - set(place.files()) if "/data/" in each}
+    gone = {path for path in before - set(place.files()) if "/data/" in path}
     assert len(gone) == 4 * len(TABLES)
-    assert jobs.cleanup(catalog, spark, policy=LATEST).where("deleted_files_count > 0").count() == 0
+    assert jobs.cleanup(catalog, spark, **LATEST).where("deleted_files_count > 0").count() == 0
     assert _has_all_rows(catalog)
 
 
@@ -81,8 +85,8 @@ def test_what_was_dropped_is_purged(
     drop(catalog, "b", ttl=0)
     (row,) = jobs.purge(catalog, spark).collect()
     assert (row.table, row.outcome) == ("b", "purged")
-    assert [each for each in place.files() if each.startswith(f"{location}/data/")] == []
-    assert any(each.startswith("__audit/purge-") for each in place.files())
+    assert [path for path in place.files() if path.startswith(f"{location}/data/")] == []
+    assert any(path.startswith("__audit/purge-") for path in place.files())
     assert jobs.purge(catalog, spark).collect() == []
 
 
@@ -93,8 +97,8 @@ def test_tables_are_counted_and_orphans_go(
     place.write(f"{location}/data/stray.lance", b"bytes")
     counted = {row.table: row for row in jobs.inventory(catalog, spark).collect()}
     assert {name: row.rows for name, row in counted.items()} == dict.fromkeys(TABLES, 40)
-    found = jobs.orphans(catalog, spark, older_than=0, even_if_young=True).collect()
-    inside = [row for row in found if row.location is not None]
+    orphans = jobs.orphans(catalog, spark, older_than=0, even_if_young=True).collect()
+    inside = [row for row in orphans if row.location is not None]
     assert [(row.path, row.action) for row in inside] == [
         (f"{location}/data/stray.lance", "removed")
     ]
@@ -120,8 +124,8 @@ def test_files_are_loaded_once_and_tables_written_out(
         "a": ("exported", 50),
         "b": ("exported", 40),
     }
-    written = [each for each in elsewhere.files() if each.startswith("exported/a/")]
-    assert any(each.endswith(".parquet") for each in written)
+    written = [path for path in elsewhere.files() if path.startswith("exported/a/")]
+    assert any(path.endswith(".parquet") for path in written)
 
 
 def test_directories_get_rows(spark: SparkSession, place: Bucket) -> None:

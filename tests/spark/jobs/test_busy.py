@@ -1,5 +1,5 @@
-"""Processes write to a table through pylance, others read it, while `maintain` goes round and
-round. What was acknowledged is there, once, and no reader sees an error."""
+"""Processes write to a table through pylance, others read it, while `maintain` runs again and
+again. What was acknowledged is there, once, and no reader sees an error."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def read(answers: Connection, opened: Mapping[str, str], number: int, seconds: f
     until, reads, errors = time.monotonic() + seconds, 0, []
     while time.monotonic() < until:
         try:
-            found = catalog.open_table(["t"]).to_table(columns=["id"])["id"].to_pylist()
-            if len(set(found)) < len(found):
+            ids = catalog.open_table(["t"]).to_table(columns=["id"])["id"].to_pylist()
+            if len(set(ids)) < len(ids):
                 errors.append("a row came twice")
             reads += 1
         except Exception as error:
@@ -63,16 +63,16 @@ def _busy(spark: SparkSession, root: Path, writers: int, seconds: float) -> list
     for process, _ in (*working, *reading):
         process.join()
 
-    found = catalog.open_table(["t"]).to_table().to_pylist()
-    doubtful = set().union(*(each.doubtful for each in owned))
-    assert set(Counter(row["id"] for row in found).values()) <= {1}, "no row came twice"
-    present = {row["id"]: row["value"] for row in found if row["id"] not in doubtful}
-    expected = {key: value for each in owned for key, value in each.values.items()}
+    rows = catalog.open_table(["t"]).to_table().to_pylist()
+    doubtful = set().union(*(writer.doubtful for writer in owned))
+    assert set(Counter(row["id"] for row in rows).values()) <= {1}, "no row came twice"
+    present = {row["id"]: row["value"] for row in rows if row["id"] not in doubtful}
+    expected = {key: value for writer in owned for key, value in writer.values.items()}
     assert present == {key: value for key, value in expected.items() if key not in doubtful}
     assert [error for _, errors in reads for error in errors] == []
     assert all(count for count, _ in reads)
-    assert [error for each in steps for error in each.errors if "first" not in error] == []
-    return [each.step for each in steps if each.changed]
+    assert [error for step in steps for error in step.errors if "first" not in error] == []
+    return [step.step for step in steps if step.changed]
 
 
 @pytest.mark.slow

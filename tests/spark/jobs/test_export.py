@@ -16,8 +16,7 @@ import pytest
 
 from tests.spark.lake import Lake
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.jobs.export import export
-from tiltyard.spark.jobs.ingest import ingest
+from tiltyard.spark.jobs import export, ingest
 
 READERS: dict[str, Callable[[Path], pa.Table]] = {
     "parquet": lambda path: pa.parquet.read_table(path),
@@ -33,7 +32,7 @@ def _export(lake: Lake, target: Path, **options: Any) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(each for each in folder.glob("part-*"))
+    return sorted(folder.glob("part-*"))
 
 
 def test_every_format_holds_every_row_and_a_second_run_has_nothing_to_do(
@@ -44,14 +43,14 @@ def test_every_format_holds_every_row_and_a_second_run_has_nothing_to_do(
 
     for format, read in READERS.items():
         target = tmp_path / format
-        found = _export(lake, target, format=format, rows_per_file=4)
-        assert {name: row.action for name, row in found.items()} == {
+        rows = _export(lake, target, format=format, rows_per_file=4)
+        assert {name: row.action for name, row in rows.items()} == {
             "prod.t": "exported",
             "empty": "exported",
         }
         files = _files(target / "prod" / "t")
-        assert len(files) == found["prod.t"].files == 3
-        ids = [number for each in files for number in read(each)["id"].to_pylist()]
+        assert len(files) == rows["prod.t"].files == 3
+        ids = [number for file in files for number in read(file)["id"].to_pylist()]
         assert sorted(ids) == list(range(10))
     before = _files(tmp_path / "csv" / "prod" / "t")
     assert {r.action for r in _export(lake, tmp_path / "csv", format="csv").values()} == {"present"}
@@ -79,7 +78,7 @@ def test_a_pinned_version_and_what_is_there_stays_unless_it_may_go(
     assert second != first
     record = json.loads((target / "t" / "_SUCCESS").read_text())
     assert (record["version"], record["rows"]) == (2, 3)
-    assert [each["name"] for each in record["files"]] == [second.name]
+    assert [file["name"] for file in record["files"]] == [second.name]
 
     failed = _export(lake, tmp_path / "csv", format="csv")["t"]
     assert (failed.action, "can't hold" in failed.error) == ("failed", True)

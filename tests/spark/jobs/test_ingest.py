@@ -15,7 +15,7 @@ from tests.spark.lake import Lake
 from tiltyard.errors import InternalError
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.namespace.writes import Writes
-from tiltyard.spark.jobs.ingest import Frame, Source, ingest
+from tiltyard.spark.jobs import Frame, Source, ingest
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -79,8 +79,8 @@ def test_bad_records_broken_files_and_many_tables_in_one_job(inbox: Inbox) -> No
 
     for run in ("loaded", "present"):
         inbox.load(sources=sources)
-        found = {(row.table, Path(row.source).name): row for row in inbox.rows}
-        assert {key: row.action for key, row in found.items()} == {
+        rows = {(row.table, Path(row.source).name): row for row in inbox.rows}
+        assert {key: row.action for key, row in rows.items()} == {
             ("t", "a.csv"): run,
             ("t", "b.parquet"): "failed",
             ("t", "c.parquet"): run,
@@ -88,8 +88,8 @@ def test_bad_records_broken_files_and_many_tables_in_one_job(inbox: Inbox) -> No
             ("u", "c.parquet"): run,
             ("v", "all"): "failed",
         }
-        assert "can't be read as parquet" in found["t", "b.parquet"].error
-        assert "there is no file" in found["v", "all"].error
+        assert "can't be read as parquet" in rows["t", "b.parquet"].error
+        assert "there is no file" in rows["v", "all"].error
     assert inbox.ids() == [1, 3]
     assert inbox.lake.open("u").to_table().to_pydict() == {"number": [3]}
     (reject,) = inbox.lake.open("t_rejects").to_table().to_pylist()

@@ -7,7 +7,7 @@ from pathlib import Path
 import lance_namespace as api
 
 from tests.spark.lake import Lake
-from tiltyard.spark.jobs.inventory import inventory
+from tiltyard.spark.jobs import inventory
 
 
 def test_one_row_for_each_table_the_trash_and_the_broken_ones(lake: Lake) -> None:
@@ -16,8 +16,8 @@ def test_one_row_for_each_table_the_trash_and_the_broken_ones(lake: Lake) -> Non
     lake.put("broken", {"id": [1]})
     lake.put("gone", {"id": [1]})
     lake.catalog.drop_table(api.DropTableRequest(id=["gone"]))
-    for each in (Path(lake.root) / "broken.lance" / "_versions").glob("*.manifest"):
-        each.write_bytes(b"?")
+    for manifest in (Path(lake.root) / "broken.lance" / "_versions").glob("*.manifest"):
+        manifest.write_bytes(b"?")
 
     rows = {row.table: row for row in inventory(lake.catalog, lake.spark).collect()}
 
@@ -25,8 +25,8 @@ def test_one_row_for_each_table_the_trash_and_the_broken_ones(lake: Lake) -> Non
     assert [rows[f"prod.t{number}"].fragments for number in range(3)] == [1, 2, 3]
     for name in ("prod.t0", "prod.t2"):
         alone = lake.catalog.maintenance.inventory_table(name.split("."))
-        found = rows[name]
-        assert (found.rows, found.bytes, found.live_bytes) == (10, alone.bytes, alone.live_bytes)
+        row = rows[name]
+        assert (row.rows, row.bytes, row.live_bytes) == (10, alone.bytes, alone.live_bytes)
     assert (rows["gone"].state, rows["gone"].trash_bytes > 0) == ("trash", True)
     assert (rows["broken"].state, rows["broken"].error is None) == ("unknown", False)
 

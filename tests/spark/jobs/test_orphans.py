@@ -16,7 +16,7 @@ import pytest
 
 from tests.spark.lake import Lake
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.jobs.orphans import orphans
+from tiltyard.spark.jobs import orphans
 
 LONG_AGO = time.time() - 30 * 86400
 PLANTED = (
@@ -31,8 +31,8 @@ PLANTED = (
 
 
 def age(root: str | Path) -> None:
-    for each in Path(root).rglob("*"):
-        os.utime(each, (LONG_AGO, LONG_AGO))
+    for path in Path(root).rglob("*"):
+        os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 @pytest.fixture
@@ -45,12 +45,12 @@ def littered(lake: Lake) -> Lake:
         table.optimize.compact_files()
     lake.open("a").create_branch("dev", 2)
     for table in ("a", "b"):
-        for each in PLANTED:
-            path = Path(lake.root) / f"{table}.lance" / each
+        for planted in PLANTED:
+            path = Path(lake.root) / f"{table}.lance" / planted
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"bytes")
     versions = Path(lake.root) / "broken.lance" / "_versions"
-    next(each for each in versions.iterdir() if each.suffix == ".manifest").write_bytes(b"?")
+    next(versions.glob("*.manifest")).write_bytes(b"?")
     (Path(lake.root) / "broken.lance" / "data" / "stray.lance").write_bytes(b"bytes")
     age(lake.root)
     return lake
@@ -63,16 +63,16 @@ def _run(lake: Lake, **options: Any) -> dict[str, str]:
 
 def test_it_finds_what_one_process_finds_and_removes_that(littered: Lake) -> None:
     lake = littered
-    expected = {each.path for each in lake.catalog.health.find_orphans()}
-    planted = {f"{table}.lance/{each}" for table in ("a", "b") for each in PLANTED}
+    expected = {orphan.path for orphan in lake.catalog.health.find_orphans()}
+    planted = {f"{table}.lance/{path}" for table in ("a", "b") for path in PLANTED}
     assert planted <= expected
 
-    found = _run(lake, dry_run=True)
-    assert found == {**dict.fromkeys(expected, "found"), "broken.lance": "failed"}
+    planned = _run(lake, dry_run=True)
+    assert planned == {**dict.fromkeys(expected, "found"), "broken.lance": "failed"}
 
-    gone = _run(lake)
-    assert gone == {**dict.fromkeys(expected, "removed"), "broken.lance": "failed"}
-    assert not [each for each in planted if (Path(lake.root) / each).exists()]
+    removed = _run(lake)
+    assert removed == {**dict.fromkeys(expected, "removed"), "broken.lance": "failed"}
+    assert not [path for path in planted if (Path(lake.root) / path).exists()]
     assert (Path(lake.root) / "broken.lance/data/stray.lance").exists()
     assert lake.open("a").to_table().num_rows == 19
     assert _run(lake) == {"broken.lance": "failed"}
@@ -81,12 +81,12 @@ def test_it_finds_what_one_process_finds_and_removes_that(littered: Lake) -> Non
 def test_a_table_with_too_many_names_for_a_process_is_joined(
     littered: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = {each.path for each in littered.catalog.health.find_orphans()}
+    expected = {orphan.path for orphan in littered.catalog.health.find_orphans()}
     monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.orphans"], "MOST_NAMES", 3)
 
-    gone = _run(littered)
+    removed = _run(littered)
 
-    assert gone == {**dict.fromkeys(expected, "removed"), "broken.lance": "failed"}
+    assert removed == {**dict.fromkeys(expected, "removed"), "broken.lance": "failed"}
     assert littered.open("a").to_table().num_rows == 19
 
 
@@ -113,17 +113,17 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(lake: Lake) -> 
     age(lake.root)
     uri, text = lake.open("a").uri, fragment.to_json()
     files = [
-        (str(each), each.stat().st_size, "2026-01-01 00:00:00")
-        for each in home.rglob("*")
-        if each.is_file()
+        (str(path), path.stat().st_size, "2026-01-01 00:00:00")
+        for path in home.rglob("*")
+        if path.is_file()
     ]
 
     def commits_first(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The listing comes after what versions refer to was read; the commit lands in between."""
         import json
 
-        found = lance.FragmentMetadata.from_json(json.dumps(text))
-        operation = lance.LanceOperation.Append([found])
+        metadata = lance.FragmentMetadata.from_json(json.dumps(text))
+        operation = lance.LanceOperation.Append([metadata])
         lance.LanceDataset.commit(uri, operation, read_version=lance.dataset(uri).version)
         yield from batches
 
@@ -134,9 +134,9 @@ def test_a_file_that_becomes_referenced_during_the_scan_survives(lake: Lake) -> 
         "a.lance/data/stray.lance": "found",
     }
 
-    gone = _run(lake, inventory=listing.mapInArrow(commits_first, columns))
+    removed = _run(lake, inventory=listing.mapInArrow(commits_first, columns))
 
-    assert gone == {"a.lance/data/stray.lance": "removed"}
+    assert removed == {"a.lance/data/stray.lance": "removed"}
     assert sorted(lake.open("a").to_table()["id"].to_pylist()) == [1, 2, 3]
 
 
@@ -163,14 +163,14 @@ def test_200_000_files_and_exactly_the_planted_ones(lake: Lake) -> None:
     age(lake.root)
     before = _peak_kb()
 
-    found = _run(lake, dry_run=True)
+    planned_run = _run(lake, dry_run=True)
 
-    assert sum(1 for each in Path(lake.root).rglob("*.lance") if each.is_file()) > 200_000
-    assert found == dict.fromkeys(planted, "found")
+    assert sum(path.is_file() for path in Path(lake.root).rglob("*.lance")) > 200_000
+    assert planned_run == dict.fromkeys(planted, "found")
     assert _peak_kb() - before < 100_000
 
 
 def _peak_kb() -> int:
     status = Path("/proc/self/status").read_text()
-    (line,) = [each for each in status.splitlines() if each.startswith("VmHWM")]
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1])

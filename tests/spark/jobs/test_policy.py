@@ -64,16 +64,16 @@ def test_what_is_nearer_counts_first_key_by_key(policy: Policy) -> None:
 
     events = policy.of(("prod", "raw", "events"))
     assert events.cleanup is None
-    assert [(each.name, each.index_type) for each in events.indexes] == [
+    assert [(index.name, index.index_type) for index in events.indexes] == [
         ("id_idx", "BTREE"),
         ("words", "INVERTED"),
     ]
 
 
 def test_what_is_about_the_whole_catalog(policy: Policy) -> None:
-    assert policy.removes_orphans
-    assert policy.orphans_older_than == "14d"
-    assert policy.max_tasks == 8
+    assert not policy.orphans_job().dry_run
+    assert policy.orphans_job().older_than == "14d"
+    assert policy.optimize_job().max_tasks == policy.purge_job().max_tasks == 8
     assert policy.is_on("purge")
     assert not Policy.parse({"purge": {"enabled": False}}).is_on("purge")
 
@@ -83,11 +83,11 @@ def test_an_empty_policy_removes_no_version_and_no_orphan() -> None:
 
     assert rules.optimize is not None
     assert rules.cleanup is None
-    assert not Policy.parse({}).removes_orphans
+    assert Policy.parse({}).orphans_job().dry_run
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (
             "[default.cleanup]\nkeep_versions = 3",
@@ -106,7 +106,12 @@ def test_an_empty_policy_removes_no_version_and_no_orphan() -> None:
             "has to be a whole number, not True",
         ),
         ("[defaults.cleanup]\nkeep_versions = 1", "with less than 3 versions"),
-        ("[defaults.cleanup]\nolder_than = 'soon'", "must be a duration, not 'soon'"),
+        (
+            "[defaults.cleanup]\nolder_than = 'soon'",
+            "defaults.cleanup.older_than must be a duration, not 'soon' (like 12h",
+        ),
+        ("[tables.t.cleanup]\nkeep = 3", "has no 'tables.\"t\".cleanup.keep' (known are enabled, "),
+        ("[recover]\nolder_than = [1]", "has to be a text or a whole number or a number, not [1]"),
         ("[defaults.optimize]\ndeleted_share = 2", "deleted_share is a share"),
         ("[tables.'a/b'.optimize]\nenabled = true", "'a/b' can't be part of a table id"),
         ("[tables]\nusers = 3", 'tables."users" has to be a section'),
@@ -119,14 +124,14 @@ def test_an_empty_policy_removes_no_version_and_no_orphan() -> None:
         ("this is no toml", "could not read"),
     ],
 )
-def test_what_is_not_understood_is_refused(tmp_path: Path, given: str, said: str) -> None:
+def test_what_is_not_understood_is_refused(tmp_path: Path, given: str, message: str) -> None:
     path = tmp_path / "tiltyard.toml"
     path.write_text(given)
 
     with pytest.raises(InvalidInputError) as refused:
         Policy.load(path)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "tiltyard.toml" in str(refused.value)
 
 

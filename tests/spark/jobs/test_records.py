@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
-from tiltyard.spark.jobs.decoding import schema_of
-from tiltyard.spark.jobs.records import Mapped, Records, Reject, TooManyRejects
+from tiltyard.job_options import SourceOptions
+from tiltyard.spark.jobs.records import Records, Reject, TooManyRejects, schema_of
 from tiltyard.spark.jobs.sources import find
 
 SCHEMA = pa.schema([("id", pa.int32()), ("text", pa.string()), ("at", pa.timestamp("us"))])
@@ -23,7 +23,7 @@ def _read(
     path: Path, schema: pa.Schema = SCHEMA, **options: Any
 ) -> tuple[list[dict[str, Any]], list[Reject]]:
     (file,) = find(str(path), {})
-    records = Records(file, {}, schema, Mapped(**options))
+    records = Records(file, {}, schema, SourceOptions(**options))
     rows = [row for batch in records.batches() for row in batch.to_pylist()]
     assert records.rows == len(rows)
     return rows, records.rejects
@@ -39,8 +39,8 @@ def test_csv_with_bad_values_and_bad_lines(tmp_path: Path) -> None:
 
     assert [(row["id"], row["text"]) for row in rows] == [(1, "a"), (4, "NA"), (6, "f")]
     assert rows[1]["at"] is None
-    assert sorted(each.number for each in rejects) == [2, 3, 5]
-    by_number = {each.number: each for each in rejects}
+    assert sorted(reject.number for reject in rejects) == [2, 3, 5]
+    by_number = {reject.number: reject for reject in rejects}
     assert by_number[2].record == "2,b"
     assert by_number[3].reason.startswith("id: ")
     assert json.loads(by_number[5].record) == {"ID": "5", "text": "e", "at": "yesterday"}
@@ -56,7 +56,7 @@ def test_lines_of_json_with_bad_ones_among_them(tmp_path: Path) -> None:
     rows, rejects = _read(path)
 
     assert len(rows) == 998
-    assert [(each.number, each.record) for each in rejects] == [(11, "{"), (501, lines[500])]
+    assert [(reject.number, reject.record) for reject in rejects] == [(11, "{"), (501, lines[500])]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
@@ -69,10 +69,10 @@ def test_numbers_that_do_not_fit_are_rejected_by_record(tmp_path: Path, ending: 
         with pa.ipc.new_file(str(path), rows.schema) as writer:
             writer.write_table(rows)
 
-    found, rejects = _read(path)
+    read, rejects = _read(path)
 
-    assert [row["id"] for row in found] == [1, 3]
-    assert [each.number for each in rejects] == [2]
+    assert [row["id"] for row in read] == [1, 3]
+    assert [reject.number for reject in rejects] == [2]
     assert json.loads(rejects[0].record)["id"] == 2**40
 
 
@@ -105,7 +105,7 @@ def test_a_null_where_none_may_be_is_a_reject(tmp_path: Path) -> None:
     rows, rejects = _read(path, pa.schema([pa.field("id", pa.int32(), nullable=False)]))
 
     assert rows == [{"id": 1}]
-    assert [(each.number, each.reason) for each in rejects] == [(2, "id: it can't be null")]
+    assert [(reject.number, reject.reason) for reject in rejects] == [(2, "id: it can't be null")]
 
 
 def test_too_many_bad_records_and_a_broken_file_are_errors(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_vector_comes_from_a_list_and_one_of_another_length_does_not(tmp_path:
     rows, rejects = _read(path, pa.schema([("v", pa.list_(pa.float32(), 2))]))
 
     assert [row["v"] for row in rows] == [[1.0, 2.0], None]
-    assert [each.number for each in rejects] == [2]
+    assert [reject.number for reject in rejects] == [2]
 
 
 def test_a_new_table_gets_the_columns_of_its_first_file(tmp_path: Path) -> None:
@@ -135,15 +135,7 @@ def test_a_new_table_gets_the_columns_of_its_first_file(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"id": 1, "deep": {"a": [1.5]}, "none": null}\n')
     csv, lines = find(str(tmp_path), {})
 
-    assert schema_of(csv, {}, {"name": "called"}, ",") == pa.schema(
+    assert schema_of(csv, {}, SourceOptions(columns={"name": "called"})) == pa.schema(
         [("id", pa.int64()), ("called", pa.string())]
     )
-    assert schema_of(lines, {}, {}, ",").field("none").type == pa.string()
-
-
-@pytest.mark.parametrize(
-    "options", [{"missing": "guess"}, {"extra": "add"}, {"max_rejects": -1}, {"delimiter": "||"}]
-)
-def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError):
-        Mapped(**options)
+    assert schema_of(lines, {}, SourceOptions()).field("none").type == pa.string()

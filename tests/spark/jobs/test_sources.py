@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("", ["2026/01/c.jsonl", "2026/02/d.jsonl", "a.parquet", "b.csv.gz"]),
         ("/", ["2026/01/c.jsonl", "2026/02/d.jsonl", "a.parquet", "b.csv.gz"]),
@@ -34,21 +34,21 @@ def folder(tmp_path: Path) -> Path:
         ("/?.parquet", ["a.parquet"]),
     ],
 )
-def test_what_a_path_means(folder: Path, pattern: str, found: list[str]) -> None:
-    if not found:
+def test_what_a_path_means(folder: Path, pattern: str, expected: list[str]) -> None:
+    if not expected:
         with pytest.raises(InvalidInputError, match="there is no file"):
             find(f"{folder}{pattern}", {})
         return
-    assert [each.path for each in find(f"{folder}{pattern}", {})] == [
-        f"{folder}/{each}" for each in found
+    assert [file.path for file in find(f"{folder}{pattern}", {})] == [
+        f"{folder}/{name}" for name in expected
     ]
 
 
 def test_a_file_named_twice_is_found_once_and_a_uri_is_a_path(folder: Path) -> None:
-    found = find([f"{folder}/*.parquet", f"file://{folder}/a.parquet"], {})
+    files = find([f"{folder}/*.parquet", f"file://{folder}/a.parquet"], {})
 
-    assert [each.path for each in found] == [f"{folder}/a.parquet"]
-    assert found[0].format is Format.PARQUET
+    assert [file.path for file in files] == [f"{folder}/a.parquet"]
+    assert files[0].format is Format.PARQUET
 
 
 def test_a_file_that_was_replaced_is_another(folder: Path) -> None:

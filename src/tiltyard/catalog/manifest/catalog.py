@@ -80,7 +80,7 @@ class ManifestCatalog:
     ) -> None:
         self._store = store
         self.table = table
-        self._committer = committer
+        self.committer = committer
         self._clock = clock
 
     @property
@@ -377,7 +377,7 @@ class ManifestCatalog:
     def submit(self, edit: Edit, then: Then | None = None) -> Change:
         """Commit an edit, and do `then` what follows. One request to read, three to commit."""
         self.require_conditions()
-        return self._committer.submit(edit, then)
+        return self.committer.submit(edit, then)
 
     def require_conditions(self) -> None:
         self._store.require_conditions()

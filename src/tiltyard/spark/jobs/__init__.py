@@ -11,7 +11,8 @@ run does the rest.
 from tiltyard.spark.jobs.cleanup import cleanup
 from tiltyard.spark.jobs.export import export
 from tiltyard.spark.jobs.indexes import build_index
-from tiltyard.spark.jobs.ingest import Frame, Source, ingest
+from tiltyard.spark.jobs.ingest import ingest
+from tiltyard.spark.jobs.ingest_plan import Frame, Source
 from tiltyard.spark.jobs.inventory import inventory
 from tiltyard.spark.jobs.maintain import maintain
 from tiltyard.spark.jobs.migrate import migrate

@@ -5,23 +5,19 @@ Each table is one unit: its boundary moves first, and what goes is deleted in bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
-from tiltyard.errors import InvalidInputError
+from tiltyard.job_options import CleanupJob
 from tiltyard.maintenance.cleanup import Cleaned
-from tiltyard.maintenance.policy import CleanupPolicy, Duration
+from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.choosing import Name, choose
-from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.packing import within
-from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.watching import Progress
+from tiltyard.spark.jobs.job import choose_tables, frame, job
 
 COLUMNS = {
     "versions_removed": "deleted_versions_count",
@@ -29,52 +25,41 @@ COLUMNS = {
     "bytes_removed": "deleted_bytes_count",
 }
 
-Work = Mapping[TableId, CleanupPolicy]
+CleanupWork = Mapping[TableId, CleanupPolicy]
 
 
-def cleanup(
-    catalog: Place,
-    spark: SparkSession | None = None,
-    *,
-    older_than: Duration | None = None,
-    keep_versions: int | None = None,
-    policy: CleanupPolicy | None = None,
-    namespace: Name | None = None,
-    tables: Sequence[Name] | None = None,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    max_bytes: int | None = None,
-    progress: Progress | None = None,
-) -> DataFrame:
-    """Delete versions that are older than `older_than` and not among the newest `keep_versions`, or
-    what a whole `policy` says: one row for each table.
+@job(CleanupJob)
+def cleanup(spark: SparkSession, catalog: DirectoryNamespace, options: CleanupJob) -> DataFrame:
+    """Delete versions that are older than `older_than` and not among the newest `keep_versions`:
+    one row for each table.
 
     `max_bytes` bounds what is deleted in this run; the next one goes on from there.
     """
-    if policy is None:
-        policy = CleanupPolicy(keep_versions, older_than)
-    elif older_than is not None or keep_versions is not None:
-        raise InvalidInputError("the policy says already what is kept")
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    chosen = dict.fromkeys(choose(opened, namespace, tables), policy)
-    limits = {"max_tasks": max_tasks, "max_bytes": max_bytes}
-    rows = run(spark, opened, chosen, dry_run=dry_run, progress=progress, **limits)
-    return frame(spark, Cleaned, rows, COLUMNS)
+    policy = policy_of(options)
+    tables = choose_tables(catalog, options.namespace, options.tables)
+    return frame(
+        spark, Cleaned, run(spark, catalog, dict.fromkeys(tables, policy), options), COLUMNS
+    )
+
+
+def policy_of(options: CleanupJob) -> CleanupPolicy:
+    """What a job keeps of each table. InvalidInputError if it is not said."""
+    return CleanupPolicy(
+        options.keep_versions,
+        options.older_than,
+        options.min_age,
+        options.allow_below_recovery_floor,
+        options.allow_young,
+        options.branches,
+    )
 
 
 def run(
-    spark: SparkSession,
-    catalog: DirectoryNamespace,
-    work: Work,
-    *,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    max_bytes: int | None = None,
-    progress: Progress | None = None,
+    spark: SparkSession, catalog: DirectoryNamespace, work: CleanupWork, options: CleanupJob
 ) -> list[Cleaned]:
     """The rows of the tables that are given, each with its own policy, in their order."""
 
-    def fan_out(items: Work, unit: _Clean) -> dict[TableId, Cleaned]:
+    def fan_out(items: CleanupWork, unit: _CleanTable) -> dict[TableId, Cleaned]:
         rows = fanout.run(
             spark,
             catalog,
@@ -82,24 +67,24 @@ def run(
             list(items.items()),
             lambda item, error: Cleaned(names.dotted(item[0]), error=error),
             doing="clean up a table",
-            max_tasks=max_tasks,
-            progress=progress,
+            max_tasks=options.max_tasks,
+            progress=options.progress,
         )
         return dict(zip(items, rows, strict=True))
 
-    if not dry_run and max_bytes is None:
-        return list(fan_out(work, _Clean(dry_run=False)).values())
-    planned = fan_out(work, _Clean(dry_run=True))
-    if dry_run:
+    if not options.dry_run and options.max_bytes is None:
+        return list(fan_out(work, _CleanTable(dry_run=False)).values())
+    planned = fan_out(work, _CleanTable(dry_run=True))
+    if options.dry_run:
         return list(planned.values())
     busy = [table for table, row in planned.items() if not row.is_nothing]
-    now = busy[: within(busy, lambda table: planned[table].bytes_removed, max_bytes)]
-    done = fan_out({table: work[table] for table in now}, _Clean(dry_run=False))
+    count = fanout.within(busy, lambda table: planned[table].bytes_removed, options.max_bytes)
+    done = fan_out({table: work[table] for table in busy[:count]}, _CleanTable(dry_run=False))
     return [done.get(table, _untouched(row)) for table, row in planned.items()]
 
 
 @dataclass(frozen=True)
-class _Clean:
+class _CleanTable:
     dry_run: bool
 
     def __call__(self, catalog: DirectoryNamespace, item: tuple[TableId, CleanupPolicy]) -> Cleaned:

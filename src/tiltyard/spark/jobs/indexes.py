@@ -20,15 +20,13 @@ from tiltyard.errors import (
     InvalidInputError,
     TiltyardError,
 )
+from tiltyard.job_options import IndexJob, JobProgress
 from tiltyard.maintenance.indexing import IndexBuilder, Indexed, IndexSegment
 from tiltyard.maintenance.optimize import TOO_BIG
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.choosing import Name, choose, parts_of
-from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.watching import Progress
+from tiltyard.spark.jobs.job import choose_tables, frame, job, parts_of
 from tiltyard.spark.table import cores
 
 log = logging.getLogger(__name__)
@@ -39,57 +37,41 @@ OVERTAKEN = f"others changed the table first, {TRIES} times in a row"
 SPLIT_ABOVE = 1_000_000
 
 
-def build_index(
-    catalog: Place,
-    spark: SparkSession | None = None,
-    *,
-    table: Name | None = None,
-    namespace: Name | None = None,
-    tables: Sequence[Name] | None = None,
-    column: str,
-    index_type: str,
-    name: str | None = None,
-    max_tasks: int | None = None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> DataFrame:
+@job(IndexJob)
+def build_index(spark: SparkSession, catalog: DirectoryNamespace, options: IndexJob) -> DataFrame:
     """Build an index of one `table`, a segment on each core, and commit it once: one row.
 
     With `tables` or a `namespace` in its place, build it for each of them: one row each. `options`
     are those of `CreateTableIndexRequest`, like `num_partitions` or `with_position`. If a table has
     an index of that name, there is nothing to do.
     """
-    if (table is None) == (namespace is None and tables is None):
+    if (options.table is None) == (options.namespace is None and options.tables is None):
         raise InvalidInputError(
             "name the table, or several", hint="by table, or by tables or namespace"
         )
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    if table is not None:
-        asked = request(parts_of(table), column, index_type, name, options)
-        return frame(spark, Indexed, [run(spark, opened, asked, max_tasks, progress)])
-    wanted = [
-        request(each, column, index_type, name, options)
-        for each in choose(opened, namespace, tables)
-    ]
-    return frame(spark, Indexed, run_all(spark, opened, wanted, max_tasks, progress))
+    limits = options.max_tasks, options.progress
+    if options.table is not None:
+        wanted = request(parts_of(options.table), options)
+        return frame(spark, Indexed, [run(spark, catalog, wanted, *limits)])
+    tables = choose_tables(catalog, options.namespace, options.tables)
+    rows = run_all(spark, catalog, [request(table, options) for table in tables], *limits)
+    return frame(spark, Indexed, rows)
 
 
-def request(
-    table: Sequence[str], column: str, index_type: str, name: str | None, options: dict[str, Any]
-) -> api.CreateTableIndexRequest:
-    """What is asked for, with an error for an option that there is not."""
+def request(table: Sequence[str], options: IndexJob) -> api.CreateTableIndexRequest:
+    """What is asked for of one table, with an error for an option that there is not."""
     known = set(api.CreateTableIndexRequest.model_fields) - {"id", "column", "index_type", "name"}
-    unknown = sorted(set(options) - known)
+    unknown = sorted(options.options.keys() - known)
     if unknown:
         raise InvalidInputError(
             f"an index has no option {unknown[0]!r}", hint=f"there are {', '.join(sorted(known))}"
         )
     return api.CreateTableIndexRequest(
         id=list(table),
-        column=column,
-        index_type=index_type,
-        name=name or f"{column}_idx",
-        **options,
+        column=options.column,
+        index_type=options.index_type,
+        name=options.name or f"{options.column}_idx",
+        **options.options,
     )
 
 
@@ -98,11 +80,11 @@ def run(
     catalog: DirectoryNamespace,
     asked: api.CreateTableIndexRequest,
     max_tasks: int | None = None,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
 ) -> Indexed:
     """The row of one index; an error that is not about what was asked for is in it.
 
-    Whoever replaces fragments meanwhile goes first, and the index is built anew, some times.
+    Writers that replace fragments meanwhile go first, and the index is built anew, some times.
     """
     steps = IndexBuilder(catalog.services.maintenance)
     segments = max_tasks or cores(spark) or os.cpu_count() or 1
@@ -113,7 +95,7 @@ def run(
             if not planned.segments:
                 return planned.row
             row = planned.row
-            found: list[Any] = fanout.run(
+            answers: list[Any] = fanout.run(
                 spark,
                 catalog,
                 _build,
@@ -125,11 +107,12 @@ def run(
                 fewest_items=1,
                 progress=progress,
             )
-            errors = [each for each in found if isinstance(each, str)]
+            errors = [answer for answer in answers if isinstance(answer, str)]
             if errors:
-                steps.discard(planned, [each for each in found if not isinstance(each, str)])
+                built = [answer for answer in answers if not isinstance(answer, str)]
+                steps.discard(planned, built)
                 raise InternalError(errors[0])
-            return steps.commit(planned, found)
+            return steps.commit(planned, answers)
         except InvalidInputError:
             raise
         except ConcurrentModificationError as overtaken:
@@ -144,7 +127,7 @@ def run_all(
     catalog: DirectoryNamespace,
     wanted: Sequence[api.CreateTableIndexRequest],
     max_tasks: int | None = None,
-    progress: Progress | None = None,
+    progress: JobProgress | None = None,
     split_above: int = SPLIT_ABOVE,
 ) -> list[Indexed]:
     """The rows of many indexes, in their order, errors among them. Several of one table are built
@@ -152,21 +135,21 @@ def run_all(
     of_tables: dict[TableId, list[api.CreateTableIndexRequest]] = {}
     for asked in wanted:
         of_tables.setdefault(tuple(asked.id or ()), []).append(asked)
-    found = fanout.run(
+    answers = fanout.run(
         spark,
         catalog,
         partial(_build_whole, most_rows=split_above),
         list(of_tables.values()),
-        lambda items, error: [replace(_row(each), error=error) for each in items],
+        lambda requests, error: [replace(_row(asked), error=error) for asked in requests],
         doing="build an index",
         max_tasks=max_tasks,
         progress=progress,
     )
-    rows = {table: iter(each) for table, each in zip(of_tables, found, strict=True)}
-    every = [(asked, next(rows[tuple(asked.id or ())])) for asked in wanted]
+    rows = {table: iter(built) for table, built in zip(of_tables, answers, strict=True)}
+    answered = [(asked, next(rows[tuple(asked.id or ())])) for asked in wanted]
     return [
         _run_one(spark, catalog, asked, max_tasks) if row.skipped == TOO_BIG else row
-        for asked, row in every
+        for asked, row in answered
     ]
 
 
@@ -212,7 +195,7 @@ def _committed(
         if not planned.segments:
             return planned.row
         try:
-            return steps.commit(planned, [steps.build(each) for each in planned.segments])
+            return steps.commit(planned, [steps.build(segment) for segment in planned.segments])
         except ConcurrentModificationError as overtaken:
             log.info("index of table %s: %s", planned.row.table, overtaken)
     return replace(_row(asked), error=OVERTAKEN)

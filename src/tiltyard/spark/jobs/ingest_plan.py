@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from uuid import uuid4
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from tiltyard import names
-from tiltyard.errors import TableNotFoundError, TiltyardError
+from tiltyard.errors import InvalidInputError, TableNotFoundError, TiltyardError
+from tiltyard.job_options import SourceOptions
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.access import NoDataYetError
 from tiltyard.spark.jobs import sources
-from tiltyard.spark.jobs.packing import within
-from tiltyard.spark.jobs.records import MOST_REJECTS, Mapped
+from tiltyard.spark.jobs.fanout import within
 from tiltyard.spark.jobs.sources import Format, SourceFile
 from tiltyard.tables.ledger import Ledger, Loaded
 
 
-class Action(StrEnum):
+class IngestAction(StrEnum):
     """What became of a source file."""
 
     LOADED = "loaded"
@@ -37,7 +38,7 @@ class Ingested:
 
     table: str
     source: str
-    action: Action
+    action: IngestAction
     rows: int = 0
     rejected: int = 0
     bytes: int = 0
@@ -46,41 +47,52 @@ class Ingested:
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(SourceOptions):
     """Where the rows of a table come from, and how they fit.
 
     `paths` are files, folders and patterns. A table that does not exist gets the columns of
-    `schema`, or of its first file. Bad records go to the table `rejects`, or to one named like the
-    table with `_rejects` at its end; with `max_rejects=0` a file with a bad record stays out.
+    `schema`, or of its first file. `SourceOptions` has the other options.
     """
 
     paths: str | Sequence[str]
-    format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    missing: str = "null"
-    extra: str = "error"
-    delimiter: str = ","
-    schema: pa.Schema | None = None
-    rejects: str | None = None
-    max_rejects: int = MOST_REJECTS
+    schema: pa.Schema | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         """What is wrong with the options is wrong for every file, and refused at once."""
-        _checked = self.mapped, self.kind
+        super().__post_init__()
+        _checked = self.file_format
 
     @property
-    def kind(self) -> Format | None:
+    def file_format(self) -> Format | None:
         return None if self.format is None else sources.format_named(self.format)
 
     @property
-    def mapped(self) -> Mapped:
-        return Mapped(
-            dict(self.columns), self.missing, self.extra, self.max_rejects, self.delimiter
-        )
+    def options(self) -> SourceOptions:
+        """The options alone, as executors get them."""
+        values = {option.name: getattr(self, option.name) for option in fields(SourceOptions)}
+        return SourceOptions(**values)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Rows for a table. A `batch` of that name is loaded once, whatever its rows are."""
+
+    rows: DataFrame
+    batch: str
+
+    def __post_init__(self) -> None:
+        if not self.batch:
+            raise InvalidInputError(
+                "a DataFrame needs the name of a batch", hint="nothing else tells it from another"
+            )
+
+    @property
+    def source(self) -> str:
+        return f"batch {self.batch}"
 
 
 @dataclass
-class Plan:
+class IngestPlan:
     """One table: its files, and what is known of them so far."""
 
     name: str
@@ -111,13 +123,13 @@ class Plan:
 
     @property
     def waiting(self) -> list[SourceFile]:
-        return [each for each in self.files if self._is_waiting(each)]
+        return [file for file in self.files if self._is_waiting(file)]
 
     def _is_waiting(self, file: SourceFile) -> bool:
         is_known = file.path in self.done or file.path in self.left
         return self.error is None and not is_known and not self.present.has(self.identity(file))
 
-    def end(self, file: SourceFile, action: Action, **details: object) -> None:
+    def end(self, file: SourceFile, action: IngestAction, **details: object) -> None:
         row = Ingested(self.name, file.path, action, bytes=file.size)
         self.done[file.path] = replace(row, **details)  # type: ignore[arg-type]
 
@@ -125,26 +137,27 @@ class Plan:
         if self.error is not None and not self.files:
             paths = self.source.paths
             shown = paths if isinstance(paths, str) else ", ".join(paths)
-            yield Ingested(self.name, shown, Action.FAILED, error=self.error)
+            yield Ingested(self.name, shown, IngestAction.FAILED, error=self.error)
         for file in self.files:
             if file.path in self.done:
                 yield self.done[file.path]
                 continue
-            action = Action.PLANNED
+            action = IngestAction.PLANNED
             if self.present.has(self.identity(file)):
-                action = Action.PRESENT
+                action = IngestAction.PRESENT
             elif file.path in self.left:
-                action = Action.LEFT
+                action = IngestAction.LEFT
             yield Ingested(self.name, file.path, action, bytes=file.size, error=self.error)
 
 
 def plan_table(
     catalog: DirectoryNamespace, name: str, source: Source, storage: Mapping[str, str], again: bool
-) -> Plan:
+) -> IngestPlan:
+    """Find the files of one table, and which of them it has. An error is in the plan."""
     table = names.parse_table_id(names.parse_dotted(name))
-    plan = Plan(name, table, source, storage, suffix=f"#{uuid4().hex}" if again else "")
+    plan = IngestPlan(name, table, source, storage, suffix=f"#{uuid4().hex}" if again else "")
     try:
-        plan.files = sources.find(source.paths, storage, source.kind)
+        plan.files = sources.find(source.paths, storage, source.file_format)
         plan.present = ledger_of(catalog, table)
     except TiltyardError as error:
         plan.error = str(error)
@@ -152,13 +165,15 @@ def plan_table(
 
 
 def ledger_of(catalog: DirectoryNamespace, table: TableId) -> Ledger:
+    """The files that a table has loaded; none of a table that is not there."""
     try:
         return catalog.writes.loaded_files(table)
     except (TableNotFoundError, NoDataYetError):
         return Ledger()
 
 
-def limit(plans: Sequence[Plan], max_bytes: int | None) -> None:
-    every = [(plan, file) for plan in plans for file in plan.waiting]
-    for plan, file in every[within(every, lambda each: each[1].size, max_bytes) :]:
+def limit(plans: Sequence[IngestPlan], max_bytes: int | None) -> None:
+    """Leave the files that are beyond `max_bytes` to the next run."""
+    waiting = [(plan, file) for plan in plans for file in plan.waiting]
+    for plan, file in waiting[within(waiting, lambda item: item[1].size, max_bytes) :]:
         plan.left.add(file.path)

@@ -22,17 +22,15 @@ from tiltyard.maintenance.recovery_log import Resolution
 from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
-from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.cleanup import run as clean_up
-from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.indexes import run_all as build
-from tiltyard.spark.jobs.optimize import run as sweep
-from tiltyard.spark.jobs.orphans import Action
-from tiltyard.spark.jobs.orphans import orphans as find_orphans
+from tiltyard.spark.jobs.cleanup import run as run_cleanup
+from tiltyard.spark.jobs.indexes import run_all as run_indexes
+from tiltyard.spark.jobs.job import CatalogLike, catalog_of, frame, session_of
+from tiltyard.spark.jobs.optimize import run as run_optimize
+from tiltyard.spark.jobs.orphans import OrphanAction
+from tiltyard.spark.jobs.orphans import run as run_orphans
 from tiltyard.spark.jobs.policy import Policy, TableRules
-from tiltyard.spark.jobs.purge import chosen
-from tiltyard.spark.jobs.purge import run as purge_all
-from tiltyard.spark.jobs.results import frame
+from tiltyard.spark.jobs.purge import choose_dropped
+from tiltyard.spark.jobs.purge import run as run_purge
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +41,7 @@ StepProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MaintainStep:
     """One step of a round: what it looked at, what it changed, what failed, and why.
 
     `done` says it in words. `bytes` are those that were written again, or deleted.
@@ -60,21 +58,21 @@ class Step:
 
 
 def maintain(
-    catalog: Place,
+    catalog: CatalogLike,
     spark: SparkSession | None = None,
     *,
     policy: Policy | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     progress: StepProgress | None = None,
 ) -> DataFrame:
-    """Look after a whole catalog under one policy: one row for each step.
+    """Maintain a whole catalog under one policy: one row for each step.
 
     `policy` is the path of a `tiltyard.toml`, or what is in one. Without it tables are optimized,
-    what has had its time in the trash is purged, and orphans are looked for.
+    what has expired in the trash is purged, and orphans are looked for.
     """
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
+    spark, opened = session_of(spark), catalog_of(catalog)
     steps = run(spark, opened, policy_of(policy), dry_run=dry_run, progress=progress)
-    return frame(spark, Step, steps)
+    return frame(spark, MaintainStep, steps)
 
 
 def policy_of(given: Policy | Mapping[str, Any] | str | os.PathLike[str] | None) -> Policy:
@@ -93,45 +91,45 @@ def run(
     *,
     dry_run: bool = False,
     progress: StepProgress | None = None,
-) -> list[Step]:
+) -> list[MaintainStep]:
     """All steps, in their order. One that is switched off has no row."""
-    tables = {each: policy.of(each) for each in catalog.maintenance.choose_tables()}
+    tables = {table: policy.of(table) for table in catalog.maintenance.choose_tables()}
     for table in policy.tables.keys() - tables.keys():
         log.warning("the policy names table %s, which is not there", names.display(table))
-    made = _Round(spark, catalog, policy, tables, dry_run, progress)
-    steps: dict[str, Callable[[], Step]] = {
-        "recover": made.recover,
-        "optimize": made.optimize,
-        "index": made.index,
-        "cleanup": made.cleanup,
-        "purge": made.purge,
-        "orphans": made.orphans,
+    work = _Steps(spark, catalog, policy, tables, dry_run, progress)
+    steps: dict[str, Callable[[], MaintainStep]] = {
+        "recover": work.recover,
+        "optimize": work.optimize,
+        "index": work.index,
+        "cleanup": work.cleanup,
+        "purge": work.purge,
+        "orphans": work.orphans,
     }
     return [_timed(name, step) for name, step in steps.items() if policy.is_on(name)]
 
 
-def summary(steps: Sequence[Step], *, dry_run: bool = False) -> str:
+def summary(steps: Sequence[MaintainStep], *, dry_run: bool = False) -> str:
     """One sentence about a round."""
-    failed = sum(each.failed for each in steps)
-    changed = [each.done for each in steps if each.changed]
+    failed = sum(step.failed for step in steps)
+    changed = [step.done for step in steps if step.changed]
     said = "; ".join(changed) if changed else "nothing to do"
-    seconds = sum(each.seconds for each in steps)
+    seconds = sum(step.seconds for step in steps)
     said = f"{'Would do' if dry_run else 'Done'} in {seconds:.0f} s: {said}"
     return f"{said}. {failed} failed." if failed else f"{said}."
 
 
-def _timed(name: str, step: Callable[[], Step]) -> Step:
+def _timed(name: str, step: Callable[[], MaintainStep]) -> MaintainStep:
     begun = time.monotonic()
     try:
-        found = step()
+        row = step()
     except (TiltyardError, *SPARK_FAILURES) as error:
         log.warning("%s: %s", name, error)
-        found = Step(name, failed=1, done="failed", errors=(str(error).partition("\n")[0],))
-    return replace(found, seconds=time.monotonic() - begun)
+        row = MaintainStep(name, failed=1, done="failed", errors=(str(error).partition("\n")[0],))
+    return replace(row, seconds=time.monotonic() - begun)
 
 
-class _Round:
-    """The steps of one round."""
+class _Steps:
+    """The steps of one run."""
 
     def __init__(
         self,
@@ -149,116 +147,101 @@ class _Round:
         self._dry_run = dry_run
         self._progress = progress
 
-    def recover(self) -> Step:
+    def recover(self) -> MaintainStep:
         if self._dry_run:
-            return Step("recover", done="not looked at in a dry run")
-        found = self._catalog.health.recover(older_than=self._policy.recover_older_than)
-        ended = sum(each.outcome.is_final for each in found)
+            return MaintainStep("recover", done="not looked at in a dry run")
+        rows = self._catalog.health.recover(older_than=self._policy.recover_older_than)
+        ended = sum(row.outcome.is_final for row in rows)
         bad = [
-            f"operation {each.operation}: {each.detail or each.outcome.value}"
-            for each in found
-            if each.outcome in (Resolution.FAILED, Resolution.REFUSED)
+            f"operation {row.operation}: {row.detail or row.outcome.value}"
+            for row in rows
+            if row.outcome in (Resolution.FAILED, Resolution.REFUSED)
         ]
-        said = f"{formatting.counted(ended, 'operation')} ended"
-        return _step("recover", len(found), ended, bad, 0, said)
+        done = f"{formatting.counted(ended, 'operation')} ended"
+        return _step("recover", len(rows), ended, bad, 0, done)
 
-    def optimize(self) -> Step:
-        work = {table: each.optimize for table, each in self._tables.items() if each.optimize}
-        rows = sweep(
-            self._spark,
-            self._catalog,
-            work,
-            split_above=self._policy.split_above,
-            dry_run=self._dry_run,
-            **self._limits("optimize"),
-        )
+    def optimize(self) -> MaintainStep:
+        work = {table: rules.optimize for table, rules in self._tables.items() if rules.optimize}
+        options = self._policy.optimize_job(**self._run_options("optimize"))
+        rows = run_optimize(self._spark, self._catalog, work, options)
         if not self._dry_run:
             self._catalog.maintenance.optimize_catalog()
-        changed = [
-            each for each in rows if each.committed or (self._dry_run and each.bytes_rewritten)
-        ]
-        before = sum(each.files_before for each in changed)
-        after = sum(each.files_after for each in changed)
-        said = f"{formatting.counted(len(changed), 'table')} optimized"
-        said += "" if self._dry_run else f", {before} files became {after}"
-        size = sum(each.bytes_rewritten for each in rows)
-        return _step("optimize", len(rows), len(changed), _errors(rows), size, said)
+        changed = [row for row in rows if row.committed or (self._dry_run and row.bytes_rewritten)]
+        before = sum(row.files_before for row in changed)
+        after = sum(row.files_after for row in changed)
+        done = f"{formatting.counted(len(changed), 'table')} optimized"
+        done += "" if self._dry_run else f", {before} files became {after}"
+        size = sum(row.bytes_rewritten for row in rows)
+        return _step("optimize", len(rows), len(changed), _errors(rows), size, done)
 
-    def index(self) -> Step:
-        wanted = [asked for each in self._tables.values() for asked in each.indexes]
+    def index(self) -> MaintainStep:
+        requests = [request for rules in self._tables.values() for request in rules.indexes]
         if self._dry_run:
-            return Step("index", len(wanted), done="not looked at in a dry run")
-        rows = build(self._spark, self._catalog, wanted, self._policy.max_tasks)
-        built = sum(each.committed for each in rows)
-        said = f"{built} {'index' if built == 1 else 'indexes'} built"
-        return _step("index", len(wanted), built, _errors(rows), 0, said)
+            return MaintainStep("index", len(requests), done="not looked at in a dry run")
+        rows = run_indexes(self._spark, self._catalog, requests, self._policy.max_tasks)
+        built = sum(row.committed for row in rows)
+        done = f"{built} {'index' if built == 1 else 'indexes'} built"
+        return _step("index", len(requests), built, _errors(rows), 0, done)
 
-    def cleanup(self) -> Step:
-        work = {table: each.cleanup for table, each in self._tables.items() if each.cleanup}
-        rows = clean_up(
-            self._spark, self._catalog, work, dry_run=self._dry_run, **self._limits("cleanup")
-        )
-        changed = [each for each in rows if not each.is_nothing]
-        versions = sum(each.versions_removed for each in rows)
-        files = sum(each.files_removed for each in rows)
-        size = sum(each.bytes_removed for each in rows)
-        said = (
+    def cleanup(self) -> MaintainStep:
+        work = {table: rules.cleanup for table, rules in self._tables.items() if rules.cleanup}
+        options = self._policy.cleanup_job(**self._run_options("cleanup"))
+        rows = run_cleanup(self._spark, self._catalog, work, options)
+        changed = [row for row in rows if not row.is_nothing]
+        versions = sum(row.versions_removed for row in rows)
+        files = sum(row.files_removed for row in rows)
+        size = sum(row.bytes_removed for row in rows)
+        done = (
             f"{formatting.counted(versions, 'version')} and {formatting.counted(files, 'file')} of "
             f"{formatting.counted(len(changed), 'table')} removed"
         )
-        return _step("cleanup", len(rows), len(changed), _errors(rows), size, said)
+        return _step("cleanup", len(rows), len(changed), _errors(rows), size, done)
 
-    def purge(self) -> Step:
-        dropped = chosen(self._catalog, None)
-        receipts = purge_all(
-            self._spark, self._catalog, dropped, dry_run=self._dry_run, **self._limits("purge")
-        )
-        gone = [
-            each for each in receipts if each.outcome in (PurgeOutcome.PURGED, PurgeOutcome.PLANNED)
+    def purge(self) -> MaintainStep:
+        options = self._policy.purge_job(**self._run_options("purge"))
+        dropped = choose_dropped(self._catalog, options)
+        receipts = run_purge(self._spark, self._catalog, dropped, options)
+        purged = [
+            row for row in receipts if row.outcome in (PurgeOutcome.PURGED, PurgeOutcome.PLANNED)
         ]
         bad = [
-            f"{names.dotted(each.id)}: {each.error}"
-            for each in receipts
-            if each.outcome is PurgeOutcome.FAILED
+            f"{names.dotted(row.id)}: {row.error}"
+            for row in receipts
+            if row.outcome is PurgeOutcome.FAILED
         ]
-        size = sum(each.bytes for each in gone)
-        said = f"{formatting.counted(len(gone), 'table')} purged"
-        return _step("purge", len(dropped), len(gone), bad, size, said)
+        size = sum(row.bytes for row in purged)
+        done = f"{formatting.counted(len(purged), 'table')} purged"
+        return _step("purge", len(dropped), len(purged), bad, size, done)
 
-    def orphans(self) -> Step:
-        removes = self._policy.removes_orphans and not self._dry_run
-        rows = find_orphans(
-            self._catalog,
-            self._spark,
-            older_than=self._policy.orphans_older_than,
-            even_if_young=self._policy.removes_young_orphans,
-            dry_run=not removes,
-            max_tasks=self._policy.max_tasks,
-        ).collect()
-        bad = [f"{each.path}: {each.error}" for each in rows if each.error is not None]
-        found = [each for each in rows if each.error is None]
-        gone = [each for each in found if each.action == Action.REMOVED]
-        counted = formatting.counted(len(gone) if removes else len(found), "orphan")
-        said = f"{counted} {'removed' if removes else 'found'}"
-        size = sum(each.bytes for each in (gone if removes else found))
-        return _step("orphans", len(found), len(gone), bad, size, said)
+    def orphans(self) -> MaintainStep:
+        options = self._policy.orphans_job(dry_run=self._dry_run)
+        rows = run_orphans(self._spark, self._catalog, options)
+        bad = [f"{row.path}: {row.error}" for row in rows if row.error is not None]
+        orphans = [row for row in rows if row.error is None]
+        removed = [row for row in orphans if row.action is OrphanAction.REMOVED]
+        counted = orphans if options.dry_run else removed
+        verb = "found" if options.dry_run else "removed"
+        done = f"{formatting.counted(len(counted), 'orphan')} {verb}"
+        size = sum(row.bytes for row in counted)
+        return _step("orphans", len(orphans), len(removed), bad, size, done)
 
-    def _limits(self, step: str) -> dict[str, Any]:
-        told = self._progress
+    def _run_options(self, step: str) -> dict[str, Any]:
+        report = self._progress
         return {
-            "max_tasks": self._policy.max_tasks,
-            "max_bytes": self._policy.max_bytes,
-            "progress": None if told is None else lambda done, total: told(step, done, total),
+            "dry_run": self._dry_run,
+            "progress": None if report is None else lambda done, total: report(step, done, total),
         }
 
 
 def _step(
     name: str, looked_at: int, changed: int, bad: Sequence[str], size: int, done: str
-) -> Step:
-    for each in bad:
-        log.warning("%s: %s", name, each)
-    return Step(name, looked_at, changed, len(bad), size, 0.0, done, tuple(bad[:MOST_ERRORS]))
+) -> MaintainStep:
+    for message in bad:
+        log.warning("%s: %s", name, message)
+    return MaintainStep(
+        name, looked_at, changed, len(bad), size, 0.0, done, tuple(bad[:MOST_ERRORS])
+    )
 
 
 def _errors(rows: Iterable[Any]) -> list[str]:
-    return [f"{each.table}: {each.error}" for each in rows if each.error is not None]
+    return [f"{row.table}: {row.error}" for row in rows if row.error is not None]

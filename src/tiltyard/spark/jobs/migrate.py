@@ -12,47 +12,31 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.catalog.migration import Migrated, MigrationAction, V1Directories
+from tiltyard.job_options import MigrateJob
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.watching import Progress
+from tiltyard.spark.jobs.job import frame, job
 
 # Directories that are looked at together, with one look at the manifest.
-TOGETHER = 200
+DIRECTORIES_PER_UNIT = 200
 
 
-def migrate(
-    catalog: Place,
-    spark: SparkSession | None = None,
-    *,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    progress: Progress | None = None,
-) -> DataFrame:
+@job(MigrateJob)
+def migrate(spark: SparkSession, catalog: DirectoryNamespace, options: MigrateJob) -> DataFrame:
     """Give every table directory at the root a row in the manifest: one row of the answer each.
 
     No data moves. What Lance's own clients hid by a file inside of a table is noted at the root.
     """
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    rows = run(spark, opened, dry_run=dry_run, max_tasks=max_tasks, progress=progress)
-    return frame(spark, Migrated, rows)
+    return frame(spark, Migrated, run(spark, catalog, options))
 
 
-def run(
-    spark: SparkSession,
-    catalog: DirectoryNamespace,
-    *,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    progress: Progress | None = None,
-) -> list[Migrated]:
+def run(spark: SparkSession, catalog: DirectoryNamespace, options: MigrateJob) -> list[Migrated]:
     """The rows of `migrate`."""
-    found = catalog.services.migration.look()
-    every = found.directories
+    listing = catalog.services.migration.look()
+    directories = listing.directories
     portions = [
-        replace(found, directories=every[at : at + TOGETHER])
-        for at in range(0, len(every), TOGETHER)
+        replace(listing, directories=directories[at : at + DIRECTORIES_PER_UNIT])
+        for at in range(0, len(directories), DIRECTORIES_PER_UNIT)
     ]
     judged = fanout.run(
         spark,
@@ -61,12 +45,12 @@ def run(
         portions,
         _failed,
         doing="look at a directory",
-        max_tasks=max_tasks,
+        max_tasks=options.max_tasks,
         fewest_items=1,
-        progress=progress,
+        progress=options.progress,
     )
-    rows = [row for some in judged for row in some]
-    if not dry_run:
+    rows = [row for portion in judged for row in portion]
+    if not options.dry_run:
         catalog.services.migration.finish(rows)
     return rows
 
@@ -77,6 +61,8 @@ def _judge(catalog: DirectoryNamespace, portion: V1Directories) -> list[Migrated
 
 def _failed(portion: V1Directories, error: str) -> list[Migrated]:
     return [
-        Migrated(each.removesuffix(names.TABLE_SUFFIX), each, MigrationAction.FAILED, error)
-        for each in portion.directories
+        Migrated(
+            directory.removesuffix(names.TABLE_SUFFIX), directory, MigrationAction.FAILED, error
+        )
+        for directory in portion.directories
     ]

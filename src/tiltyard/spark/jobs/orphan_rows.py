@@ -24,13 +24,13 @@ REMEMBERED = 1_000_000
 
 # What a row is about: a name that a version has, a manifest that was read, a file that nothing
 # refers to, a table with too many names for one process, a table that can't be read.
-NAME, SEEN, STRAY, BIG, ERROR = "name", "seen", "stray", "big", "error"
+NAME, SEEN, UNREFERENCED, BIG, ERROR = "name", "seen", "unreferenced", "big", "error"
 REFERENCES = "location string, kind string, value string, size long, modified_ms long"
 CANDIDATES = "location string, path string, size long, modified_ms long, name string"
 NAMES = "location string, path string, name string"
-FOUND = "location string, path string, size long, modified_ms long, error string"
+ANSWER = "location string, path string, size long, modified_ms long, error string"
 
-Work = Callable[[Orphans, Sequence[Table], int, Mapping[str, str]], Iterator[pa.RecordBatch]]
+OrphanWork = Callable[[Orphans, Sequence[Table], int, Mapping[str, str]], Iterator[pa.RecordBatch]]
 
 
 def listing(
@@ -39,9 +39,9 @@ def listing(
     """The files of tables that could be orphans, each table a stream."""
     noted = units.noted(floor_ms)
     for table in tables:
-        found = units.list_candidates(table, noted, floor_ms)
-        while some := list(islice(found, ROWS_PER_BATCH)):
-            yield batch(some)
+        candidates = units.list_candidates(table, noted, floor_ms)
+        while chunk := list(islice(candidates, ROWS_PER_BATCH)):
+            yield batch(chunk)
 
 
 def references(
@@ -49,12 +49,12 @@ def references(
 ) -> Iterator[pa.RecordBatch]:
     """What all versions of tables refer to, and which manifests were read for it."""
     for table in tables:
-        with _told(table, properties) as errors:
+        with _errors_as_rows(table, properties) as errors:
             yield from _names(table, *_read(units, table, floor_ms))
         yield from errors
 
 
-def strays(
+def unreferenced(
     units: Orphans,
     tables: Sequence[Table],
     floor_ms: int,
@@ -66,20 +66,21 @@ def strays(
     to a join: of it there are the names."""
     noted = units.noted(floor_ms)
     for table in tables:
-        with _told(table, properties) as errors:
+        with _errors_as_rows(table, properties) as errors:
             seen, pieces = _read(units, table, floor_ms)
-            needed = ReferencedFiles()
+            referenced = ReferencedFiles()
             for piece in pieces:
-                needed.add(piece)
-                if len(needed.files) + len(needed.uuids) > most_names:
+                referenced.add(piece)
+                if len(referenced.files) + len(referenced.uuids) > most_names:
                     yield _refer(table, BIG, [""])
-                    yield from _names(table, seen, chain([needed], pieces))
+                    yield from _names(table, seen, chain([referenced], pieces))
                     break
             else:
                 yield _refer(table, SEEN, seen)
-                found = units.unreferenced(table, needed, noted, floor_ms)
-                while some := list(islice(found, ROWS_PER_BATCH)):
-                    yield _refer(table, STRAY, [each.entry.key for each in some], some)
+                orphans = units.unreferenced(table, referenced, noted, floor_ms)
+                while chunk := list(islice(orphans, ROWS_PER_BATCH)):
+                    keys = [orphan.entry.key for orphan in chunk]
+                    yield _refer(table, UNREFERENCED, keys, chunk)
         yield from errors
 
 
@@ -88,7 +89,7 @@ def _read(
 ) -> tuple[list[str], Iterator[ReferencedFiles]]:
     """Which manifests a table has, and what they refer to."""
     manifests, indexes = units.manifests(table)
-    seen = [state_of(each) for each in manifests]
+    seen = [state_of(manifest) for manifest in manifests]
     return seen, units.references(table, manifests, indexes, floor_ms)
 
 
@@ -97,14 +98,14 @@ def _names(
 ) -> Iterator[pa.RecordBatch]:
     yield _refer(table, SEEN, seen)
     sent: set[str] = set()
-    for needed in pieces:
-        new = (needed.files | needed.uuids) - sent
+    for referenced in pieces:
+        new = (referenced.files | referenced.uuids) - sent
         yield _refer(table, NAME, list(new))
         sent = sent | new if len(sent) < REMEMBERED else new
 
 
 @contextmanager
-def _told(table: Table, properties: Mapping[str, str]) -> Iterator[list[pa.RecordBatch]]:
+def _errors_as_rows(table: Table, properties: Mapping[str, str]) -> Iterator[list[pa.RecordBatch]]:
     """An error of whatever kind becomes a row, and the other tables go on."""
     errors: list[pa.RecordBatch] = []
     try:
@@ -124,36 +125,37 @@ def _refer(
         "location": pa.array([table.location] * count, pa.string()),
         "kind": pa.array([kind] * count, pa.string()),
         "value": pa.array(values, pa.string()),
-        "size": pa.array([each.entry.size for each in files] + empty, pa.int64()),
-        "modified_ms": pa.array([each.entry.modified_ms for each in files] + empty, pa.int64()),
+        "size": pa.array([file.entry.size for file in files] + empty, pa.int64()),
+        "modified_ms": pa.array([file.entry.modified_ms for file in files] + empty, pa.int64()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
-def batch(found: Sequence[Candidate]) -> pa.RecordBatch:
+def batch(candidates: Sequence[Candidate]) -> pa.RecordBatch:
     """Candidates as rows."""
     columns = {
-        "location": pa.array([each.location for each in found], pa.string()),
-        "path": pa.array([each.entry.key for each in found], pa.string()),
-        "size": pa.array([each.entry.size for each in found], pa.int64()),
-        "modified_ms": pa.array([each.entry.modified_ms for each in found], pa.int64()),
-        "name": pa.array([each.likeliest_name for each in found], pa.string()),
+        "location": pa.array([file.location for file in candidates], pa.string()),
+        "path": pa.array([file.entry.key for file in candidates], pa.string()),
+        "size": pa.array([file.entry.size for file in candidates], pa.int64()),
+        "modified_ms": pa.array([file.entry.modified_ms for file in candidates], pa.int64()),
+        "name": pa.array([file.likeliest_name for file in candidates], pa.string()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
 def every_name(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each name by which a version could refer to a candidate, a row for each."""
-    for each in batches:
-        rows = each.to_pylist()
-        found = [candidate(str(row["location"]), as_entry(row)) for row in rows]
-        named = [(it.location, it.entry.key, name) for it in found if it for name in it.names]
+    for rows in batches:
+        files = [candidate(str(row["location"]), as_entry(row)) for row in rows.to_pylist()]
+        named = [
+            (file.location, file.entry.key, name) for file in files if file for name in file.names
+        ]
         columns = [pa.array(column, pa.string()) for column in zip(*named, strict=True)]
         if columns:
             yield pa.RecordBatch.from_arrays(columns, names=["location", "path", "name"])
 
 
-def taken(
+def from_inventory(
     units: Orphans,
     batches: Iterable[pa.RecordBatch],
     tables: Mapping[str, Table],
@@ -162,17 +164,17 @@ def taken(
 ) -> Iterator[pa.RecordBatch]:
     """The files of a ready listing that could be orphans; `tables` are known by their location."""
     noted = units.noted(floor_ms)
-    for each in batches:
-        found: list[Candidate] = []
-        for row in each.to_pylist():
+    for rows in batches:
+        candidates: list[Candidate] = []
+        for row in rows.to_pylist():
             entry = entry_of(row, root)
             table = tables.get(location_of(entry.key, tables))
             if table is not None:
-                found += units.candidates(table, [entry], noted, floor_ms)
-        yield batch(found)
+                candidates += units.candidates(table, [entry], noted, floor_ms)
+        yield batch(candidates)
 
 
-def still(
+def still_unreferenced(
     units: Orphans, rows: Sequence[dict[str, object]], seen: set[str], floor_ms: int, fresh: bool
 ) -> list[Candidate]:
     """Those files of one table that are orphans after the second look; with `fresh` they are looked
@@ -183,8 +185,8 @@ def still(
     table = units.table_at(location)
     if table is None:  # dropped since: all of it belongs to the trash now
         return []
-    found = [candidate(location, as_entry(row)) for row in rows]
-    candidates = [each for each in found if each is not None]
+    files = [candidate(location, as_entry(row)) for row in rows]
+    candidates = [file for file in files if file is not None]
     if fresh:
         candidates = units.refresh(candidates)
     return units.still_unreferenced(table, candidates, seen, floor_ms)
@@ -197,8 +199,8 @@ def as_entry(row: Mapping[str, object]) -> Entry:
 
 def entry_of(row: Mapping[str, object], root: str) -> Entry:
     """A row of a ready listing, whose path may be a full address."""
-    found = as_entry(row)
-    return Entry(found.key.removeprefix(root), found.size, found.modified_ms)
+    entry = as_entry(row)
+    return Entry(entry.key.removeprefix(root), entry.size, entry.modified_ms)
 
 
 def location_of(key: str, known: Mapping[str, Table]) -> str:
@@ -216,11 +218,11 @@ def answer(location: str, going: Sequence[Candidate], error: str | None = None) 
     rows = [
         {
             "location": location,
-            "path": each.entry.key,
-            "size": each.entry.size,
-            "modified_ms": each.entry.modified_ms,
+            "path": orphan.entry.key,
+            "size": orphan.entry.size,
+            "modified_ms": orphan.entry.modified_ms,
         }
-        for each in going
+        for orphan in going
     ]
     if error is not None:
         rows = [{"location": location, "error": error}]

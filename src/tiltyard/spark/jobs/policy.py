@@ -1,7 +1,8 @@
-"""`tiltyard.toml`: how tables are looked after, by default, by namespace and by table.
+"""`tiltyard.toml`: how tables are maintained, by default, by namespace and by table.
 
 What a table says counts before what its namespaces say, the nearest first, and that before the
-defaults, key by key. Whatever is not understood is refused, and nothing is done.
+defaults, key by key. A key has the name and the type of the option of its job, in
+`tiltyard.job_options`. Whatever is not understood is refused, and nothing is done.
 """
 
 from __future__ import annotations
@@ -9,61 +10,125 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import lance_namespace as api
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import PydanticCustomError
 
 from tiltyard import names
 from tiltyard.errors import InvalidInputError, TiltyardError
+from tiltyard.job_options import (
+    LEAST,
+    CleanupJob,
+    Duration,
+    IndexJob,
+    JobOptions,
+    OptimizeJob,
+    OrphansJob,
+    PurgeJob,
+)
 from tiltyard.maintenance.optimize import OptimizeOptions
 from tiltyard.maintenance.policy import CleanupPolicy
 from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace.health import orphan_floor_ms
 from tiltyard.settings import duration
 from tiltyard.spark.jobs.indexes import request
-from tiltyard.spark.jobs.optimize import SPLIT_ABOVE
 
 FILE = "tiltyard.toml"
 
-Table = dict[str, Any]
-_Keys = Mapping[str, tuple[type, ...]]
+Keys = Mapping[str, Any]
 
-_DURATION = (str, int, float)
-_OPTIMIZE: _Keys = {
-    "enabled": (bool,),
-    "target_rows_per_fragment": (int,),
-    "deleted_share": (int, float),
-}
-_CLEANUP: _Keys = {
-    "enabled": (bool,),
-    "keep_versions": (int,),
-    "older_than": _DURATION,
-    "min_age": _DURATION,
-    "allow_young": (bool,),
-    "allow_below_recovery_floor": (bool,),
-}
-_RULES: _Keys = {"optimize": (dict,), "cleanup": (dict,), "indexes": (list,)}
-_WHOLE: Mapping[str, _Keys] = {
-    "recover": {"enabled": (bool,), "older_than": _DURATION},
-    "purge": {"enabled": (bool,)},
-    "orphans": {
-        "enabled": (bool,),
-        "older_than": _DURATION,
-        "remove": (bool,),
-        "even_if_young": (bool,),
-    },
-    "limits": {"max_tasks": (int,), "max_bytes": (int,), "split_above": (int,)},
-}
-# Profiles are in the same file, and are for the command line.
-_SECTIONS = ("profiles", "defaults", "namespaces", "tables", *_WHOLE)
+# -- the sections, as pydantic checks them
+
+
+def _check_duration(value: Duration | None) -> Duration | None:
+    if value is None:
+        return None
+    try:
+        seconds = duration(value)
+    except InvalidInputError:
+        raise PydanticCustomError(
+            "duration", "must be a duration, not {value}", {"value": repr(value)}
+        ) from None
+    if seconds is None:
+        raise PydanticCustomError("duration", "takes a time, not 'never'")
+    return value
+
+
+_Duration = Annotated[Duration | None, AfterValidator(_check_duration)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+def _section(job: type[JobOptions], *options: str, **own: Any) -> Any:
+    """A section whose keys are options of a job, and own ones."""
+    hints = get_type_hints(job)
+    least = {option.name: option.metadata.get(LEAST) for option in fields(job)}
+    keys: dict[str, Any] = {}
+    for name in options:
+        kind = _Duration if hints[name] == Duration | None else hints[name]
+        keys[name] = (Annotated[kind, Field(ge=least[name])], None)
+    return create_model(f"{job.__name__}Section", __base__=_Section, **own, **keys)
+
+
+_ENABLED = (bool, True)
+_Optimize = _section(OptimizeJob, "target_rows_per_fragment", "deleted_share", enabled=_ENABLED)
+_Cleanup = _section(
+    CleanupJob,
+    *("keep_versions", "older_than", "min_age", "allow_young", "allow_below_recovery_floor"),
+    enabled=_ENABLED,
+)
+_Recover = _section(JobOptions, enabled=_ENABLED, older_than=(_Duration, None))
+_Purge = _section(PurgeJob, enabled=_ENABLED)
+_Orphans = _section(
+    OrphansJob, "older_than", "even_if_young", enabled=_ENABLED, remove=(bool, False)
+)
+_Limits = _section(OptimizeJob, "max_tasks", "max_bytes", "split_above")
+
+
+class _Index(BaseModel):
+    """Other keys are options of the index."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    column: str
+    type: str
+    name: str | None = None
+
+
+_Rules = create_model(
+    "Rules",
+    __base__=_Section,
+    optimize=(_Optimize, None),
+    cleanup=(_Cleanup, None),
+    indexes=(list[_Index], []),
+)
+_PolicyFile = create_model(
+    "PolicyFile",
+    __base__=_Section,
+    profiles=(dict[str, Any], {}),  # for the command line
+    defaults=(_Rules, None),
+    namespaces=(dict[str, _Rules], {}),  # type: ignore[valid-type]
+    tables=(dict[str, _Rules], {}),  # type: ignore[valid-type]
+    recover=(_Recover, None),
+    purge=(_Purge, None),
+    orphans=(_Orphans, None),
+    limits=(_Limits, None),
+)
+
+
+# -- the policy
 
 
 @dataclass(frozen=True)
 class TableRules:
-    """How one table is looked after; None where a step leaves it out."""
+    """How one table is maintained; None where a step leaves it out."""
 
     optimize: OptimizeOptions | None
     cleanup: CleanupPolicy | None
@@ -74,14 +139,15 @@ class TableRules:
 class Policy:
     """A policy that was checked. Sections that are missing have their defaults.
 
-    Optimizing, purging what has had its time, recovering and looking for orphans are on unless
-    switched off. Versions go, and orphans are removed, only where that was said.
+    Optimizing, purging what has expired, recovering and looking for orphans are on unless switched
+    off. Versions go, and orphans are removed, only where that was said.
     """
 
-    defaults: Table = field(default_factory=dict)
-    namespaces: Mapping[NamespaceId, Table] = field(default_factory=dict)
-    tables: Mapping[TableId, Table] = field(default_factory=dict)
-    whole: Mapping[str, Table] = field(default_factory=dict)
+    defaults: Keys = field(default_factory=dict)
+    namespaces: Mapping[NamespaceId, Keys] = field(default_factory=dict)
+    tables: Mapping[TableId, Keys] = field(default_factory=dict)
+    # The sections about the whole catalog, by their names.
+    sections: Mapping[str, Keys] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -99,39 +165,34 @@ class Policy:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Policy:
         """Check a policy that was read already."""
-        _known(given, dict.fromkeys(_SECTIONS, (dict,)), "")
-        whole = {each: given.get(each, {}) for each in _WHOLE}
-        for section, keys in _WHOLE.items():
-            _known(whole[section], keys, section)
-            if "older_than" in whole[section]:
-                _time(whole[section]["older_than"], f"{section}.older_than")
-        _at_least_one(whole["limits"])
-        orphan_floor_ms(
-            whole["orphans"].get("older_than"),
-            removes=whole["orphans"].get("remove", False),
-            even_if_young=whole["orphans"].get("even_if_young", False),
-        )
+        try:
+            _PolicyFile.model_validate(dict(given))
+        except ValidationError as error:
+            raise _refusal(error, given) from error
         policy = cls(
-            _checked(given.get("defaults", {}), "defaults"),
+            given.get("defaults", {}),
             {
-                names.parse_namespace_id(names.parse_dotted(name)): _checked(
-                    rules, f'namespaces."{name}"'
-                )
+                names.parse_namespace_id(names.parse_dotted(name)): rules
                 for name, rules in given.get("namespaces", {}).items()
             },
             {
-                names.parse_table_id(names.parse_dotted(name)): _checked(rules, f'tables."{name}"')
+                names.parse_table_id(names.parse_dotted(name)): rules
                 for name, rules in given.get("tables", {}).items()
             },
-            whole,
+            {name: given.get(name, {}) for name in ("recover", "purge", "orphans", "limits")},
         )
-        for table in (*policy.tables, *((*each, "any") for each in policy.namespaces), ("any",)):
+        orphans = policy.orphans_job()
+        orphan_floor_ms(
+            orphans.older_than, removes=not orphans.dry_run, even_if_young=orphans.even_if_young
+        )
+        inside = ((*namespace, "any") for namespace in policy.namespaces)
+        for table in (*policy.tables, *inside, ("any",)):
             policy.of(table)
         return policy
 
     def of(self, table: TableId) -> TableRules:
-        """How one table is looked after."""
-        merged: Table = {}
+        """How one table is maintained."""
+        merged: dict[str, Any] = {}
         for depth in range(len(table)):
             _add(merged, self.namespaces.get(table[:depth], {}) if depth else self.defaults)
         _add(merged, self.tables.get(table, {}))
@@ -139,125 +200,147 @@ class Policy:
             return TableRules(
                 _optimize_options(merged.get("optimize", {})),
                 _cleanup_policy(merged.get("cleanup", {})),
-                tuple(_index(table, each) for each in merged.get("indexes", ())),
+                tuple(_index_request(table, index) for index in merged.get("indexes", ())),
             )
         except TiltyardError as error:
             message = f"what counts for table {names.display(table)}: {error.message}"
             raise InvalidInputError(message, hint=error.hint) from error
 
-    # -- what is about the whole catalog
+    # -- the options of the jobs
 
     def is_on(self, step: str) -> bool:
-        return bool(self.whole.get(step, {}).get("enabled", True))
+        return bool(self._section(step).get("enabled", True))
 
     @property
-    def recover_older_than(self) -> str | int | float | None:
-        return self.whole.get("recover", {}).get("older_than")
-
-    @property
-    def orphans_older_than(self) -> str | int | float | None:
-        return self.whole.get("orphans", {}).get("older_than")
-
-    @property
-    def removes_orphans(self) -> bool:
-        return bool(self.whole.get("orphans", {}).get("remove", False))
-
-    @property
-    def removes_young_orphans(self) -> bool:
-        return bool(self.whole.get("orphans", {}).get("even_if_young", False))
+    def recover_older_than(self) -> Duration | None:
+        return self._section("recover").get("older_than")
 
     @property
     def max_tasks(self) -> int | None:
-        return self.whole.get("limits", {}).get("max_tasks")
+        return self._section("limits").get("max_tasks")
+
+    def optimize_job(self, **options: Any) -> OptimizeJob:
+        return OptimizeJob(**self._section("limits"), **options)
+
+    def cleanup_job(self, **options: Any) -> CleanupJob:
+        return CleanupJob(**self._run_limits, **options)
+
+    def purge_job(self, **options: Any) -> PurgeJob:
+        return PurgeJob(**self._run_limits, **options)
+
+    def orphans_job(self, *, dry_run: bool = False) -> OrphansJob:
+        """Orphans are only looked for unless the policy says `remove`."""
+        section = self._section("orphans")
+        return OrphansJob(
+            older_than=section.get("older_than"),
+            even_if_young=section.get("even_if_young", False),
+            max_tasks=self.max_tasks,
+            dry_run=dry_run or not section.get("remove", False),
+        )
 
     @property
-    def max_bytes(self) -> int | None:
-        return self.whole.get("limits", {}).get("max_bytes")
+    def _run_limits(self) -> dict[str, Any]:
+        limits = self._section("limits")
+        return {name: limits.get(name) for name in ("max_tasks", "max_bytes")}
 
-    @property
-    def split_above(self) -> int:
-        return int(self.whole.get("limits", {}).get("split_above", SPLIT_ABOVE))
-
-
-def _checked(rules: Any, where: str) -> Table:
-    """The rules of one section, every key of it known and of the right type."""
-    if not isinstance(rules, dict):
-        raise InvalidInputError(f"{where} has to be a section", hint=f"like [{where}.cleanup]")
-    _known(rules, _RULES, where)
-    _known(rules.get("optimize", {}), _OPTIMIZE, f"{where}.optimize")
-    _known(rules.get("cleanup", {}), _CLEANUP, f"{where}.cleanup")
-    for each in rules.get("indexes", ()):
-        if not isinstance(each, dict) or not {"column", "type"} <= each.keys():
-            raise InvalidInputError(
-                f"an index in {where}.indexes needs a column and a type",
-                hint='like {column = "id", type = "BTREE"}',
-            )
-    return rules
+    def _section(self, name: str) -> Keys:
+        return self.sections.get(name, {})
 
 
-def _known(given: Mapping[str, Any], keys: _Keys, where: str) -> None:
-    for key, value in given.items():
-        full = f"{where}.{key}" if where else key
-        if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            there = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(keys)}"
-            raise InvalidInputError(f"a policy has no {full!r}", hint=there)
-        kinds = keys[key]
-        is_flag = isinstance(value, bool)
-        if not isinstance(value, kinds) or (is_flag and bool not in kinds):
-            wanted = " or ".join(_WORDS[kind] for kind in kinds)
-            raise InvalidInputError(f"{full} has to be {wanted}, not {value!r}")
-
-
-_WORDS: Mapping[type, str] = {
-    bool: "true or false",
-    dict: "a section",
-    float: "a number",
-    int: "a whole number",
-    list: "a list",
-    str: "a text",
-}
-
-
-def _time(value: Any, name: str) -> None:
-    if duration(value, name) is None:
-        raise InvalidInputError(f"{name} takes a time, not 'never'", hint="like 12h or 7d")
-
-
-def _at_least_one(limits: Mapping[str, int]) -> None:
-    for key, value in limits.items():
-        if value < 1:
-            raise InvalidInputError(f"limits.{key} must be at least 1")
-
-
-def _add(merged: Table, rules: Mapping[str, Any]) -> None:
+def _add(merged: dict[str, Any], rules: Keys) -> None:
     """Put the rules of a nearer section over others, key by key; a list is replaced."""
     for key, value in rules.items():
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             merged[key] = {**merged.get(key, {}), **value}
         else:
             merged[key] = value
 
 
-def _optimize_options(rules: Mapping[str, Any]) -> OptimizeOptions | None:
+def _optimize_options(rules: Keys) -> OptimizeOptions | None:
     if not rules.get("enabled", True):
         return None
-    return OptimizeOptions(rules.get("target_rows_per_fragment"), rules.get("deleted_share"))
+    return OptimizeOptions(**_without(rules, "enabled"))
 
 
-def _cleanup_policy(rules: Mapping[str, Any]) -> CleanupPolicy | None:
+def _cleanup_policy(rules: Keys) -> CleanupPolicy | None:
     """None where nothing says what to keep."""
     if not rules.get("enabled", True) or not {"keep_versions", "older_than"} & rules.keys():
         return None
-    return CleanupPolicy(
-        rules.get("keep_versions"),
-        rules.get("older_than"),
-        rules.get("min_age"),
-        rules.get("allow_below_recovery_floor", False),
-        rules.get("allow_young", False),
+    return CleanupPolicy(**_without(rules, "enabled"))
+
+
+def _index_request(table: TableId, given: Keys) -> api.CreateTableIndexRequest:
+    options = _without(given, "column", "type", "name")
+    job = IndexJob(
+        column=given["column"], index_type=given["type"], name=given.get("name"), options=options
     )
+    return request(table, job)
 
 
-def _index(table: TableId, given: Mapping[str, Any]) -> api.CreateTableIndexRequest:
-    options = {key: value for key, value in given.items() if key not in ("column", "type", "name")}
-    return request(table, given["column"], given["type"], given.get("name"), options)
+def _without(keys: Keys, *left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key not in left_out}
+
+
+# -- what is wrong with a file
+
+_TYPES = {
+    "bool_type": "true or false",
+    "dict_type": "a section",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a section",
+    "string_type": "a text",
+}
+
+
+def _refusal(error: ValidationError, given: Mapping[str, Any]) -> InvalidInputError:
+    """The first thing that pydantic found wrong, with the path of its key."""
+    first, *others = error.errors()
+    path = tuple(_keys_of(first["loc"], given))
+    where = _shown(path)
+    if "indexes" in path and first["type"] in ("missing", "model_type"):
+        return InvalidInputError(
+            f"an index in {_shown(path[: path.index('indexes') + 1])} needs a column and a type",
+            hint='like {column = "id", type = "BTREE"}',
+        )
+    if first["type"] == "extra_forbidden":
+        return _unknown(path)
+    if first["type"] == "greater_than_equal":
+        return InvalidInputError(f"{where} must be at least {first['ctx']['ge']}")
+    if first["type"] in _TYPES:
+        at_this_key = [first, *(other for other in others if other["loc"][: len(path)] == path)]
+        wanted = [_TYPES[one["type"]] for one in at_this_key if one["type"] in _TYPES]
+        return InvalidInputError(f"{where} has to be {' or '.join(wanted)}, not {first['input']!r}")
+    hint = "like 12h or 7d" if first["type"] == "duration" else None
+    return InvalidInputError(f"{where} {first['msg']}", hint=hint)
+
+
+def _unknown(path: tuple[str, ...]) -> InvalidInputError:
+    model: Any = _PolicyFile
+    for key in path[:-1]:
+        if key in model.model_fields:  # and not the name of a namespace or table
+            kind = model.model_fields[key].annotation
+            model = get_args(kind)[-1] if get_args(kind) else kind
+    known = list(model.model_fields)
+    close = difflib.get_close_matches(path[-1], known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+    return InvalidInputError(f"a policy has no {_shown(path)!r}", hint=hint)
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    """A path as the file has it: names of namespaces and tables are in quotes."""
+    quoted = [f'"{key}"' if at == 1 else key for at, key in enumerate(path)]
+    return ".".join(quoted if path[0] in ("namespaces", "tables") else path)
+
+
+def _keys_of(location: tuple[int | str, ...], given: Any) -> Iterator[str]:
+    """The keys of a place in a file. Pydantic adds to them which type of several it tried."""
+    for step in location:
+        if isinstance(given, Mapping) and step in given:
+            given = given[step]
+            yield str(step)
+        elif isinstance(given, list) and isinstance(step, int):
+            given = given[step]
+        else:
+            return

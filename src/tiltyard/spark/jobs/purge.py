@@ -8,37 +8,27 @@ anywhere: a table that was claimed stays "purging", and the next run goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tiltyard import names
 from tiltyard.errors import InternalError, TiltyardError, translate
+from tiltyard.job_options import PurgeJob
 from tiltyard.lifecycle.arbiter import PurgeClaim
 from tiltyard.lifecycle.purge import Purge, PurgeOutcome, Receipt
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
 from tiltyard.spark.jobs import fanout
-from tiltyard.spark.jobs.choosing import Name, parts_of
-from tiltyard.spark.jobs.fanout import Place
-from tiltyard.spark.jobs.packing import within
-from tiltyard.spark.jobs.results import frame
-from tiltyard.spark.jobs.watching import Progress
+from tiltyard.spark.jobs.job import frame, job, parts_of
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 # Keys that one unit deletes: ten requests to a bucket.
-KEYS = 10_000
-# Claims and ends are small requests, and those to a manifest share its commits.
-CLAIMING_THREADS = 16
+KEYS_PER_UNIT = 10_000
 
 _Key = tuple[names.TableId, str]
 
@@ -72,82 +62,57 @@ class Purged:
         )
 
 
-def purge(
-    catalog: Place,
-    spark: SparkSession | None = None,
-    *,
-    tables: Sequence[Name] | None = None,
-    older_than: datetime | None = None,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    max_bytes: int | None = None,
-    progress: Progress | None = None,
-) -> DataFrame:
+@job(PurgeJob)
+def purge(spark: SparkSession, catalog: DirectoryNamespace, options: PurgeJob) -> DataFrame:
     """Delete dropped tables whose time has come, or that were dropped before `older_than`, or
     exactly the given ones: one row for each, which is its receipt.
 
     The receipts are kept in the catalog as well, below `__audit/`. `max_bytes` bounds what is
     deleted in this run; the next one goes on from there.
     """
-    spark, opened = fanout.session_of(spark), fanout.catalog_of(catalog)
-    receipts = run(
-        spark,
-        opened,
-        chosen(opened, tables, older_than),
-        dry_run=dry_run,
-        max_tasks=max_tasks,
-        max_bytes=max_bytes,
-        progress=progress,
-    )
-    return frame(spark, Purged, [Purged.of(each) for each in receipts])
+    receipts = run(spark, catalog, choose_dropped(catalog, options), options)
+    return frame(spark, Purged, [Purged.of(receipt) for receipt in receipts])
 
 
-def chosen(
-    catalog: DirectoryNamespace, tables: Sequence[Name] | None, older_than: datetime | None = None
-) -> list[DroppedTable]:
+def choose_dropped(catalog: DirectoryNamespace, options: PurgeJob) -> list[DroppedTable]:
     """The dropped tables that are meant. TableNotFoundError for one that is not in the trash."""
-    if tables is None:
-        return catalog.list_purgable_tables(older_than)
-    wanted = [names.parse_table_id(parts_of(each)) for each in tables]
-    return list(catalog.plan_purge(wanted, with_bytes=False).tables)
+    if options.tables is None:
+        return catalog.list_purgable_tables(options.older_than)
+    tables = [names.parse_table_id(parts_of(table)) for table in options.tables]
+    return list(catalog.plan_purge(tables, with_bytes=False).tables)
 
 
 def run(
     spark: SparkSession,
     catalog: DirectoryNamespace,
     dropped: Sequence[DroppedTable],
-    *,
-    dry_run: bool = False,
-    max_tasks: int | None = None,
-    max_bytes: int | None = None,
-    progress: Progress | None = None,
+    options: PurgeJob,
 ) -> list[Receipt]:
-    """The receipts of the given tables, without those for which `max_bytes` left no room."""
+    """The receipts of the given tables, without those that are beyond `max_bytes`."""
     catalog.context.store.require_conditions()
-    weights: list[tuple[int, int]] = fanout.run(
+    sizes: list[tuple[int, int]] = fanout.run(
         spark,
         catalog,
         _weigh,
         dropped,
         lambda item, error: (0, 0),  # what is wrong, the purge itself finds and tells
         doing="look at a dropped table",
-        max_tasks=max_tasks,
+        max_tasks=options.max_tasks,
     )
-    weighed = dict(zip(map(_key, dropped), weights, strict=True))
-    room = within(dropped, lambda each: weighed[_key(each)][1], max_bytes)
+    weighed = dict(zip(map(_key, dropped), sizes, strict=True))
+    count = fanout.within(dropped, lambda table: weighed[_key(table)][1], options.max_bytes)
     steps = catalog.services.purge
-    if dry_run:
-        return [steps.planned(each, *weighed[_key(each)]) for each in dropped[:room]]
-    work = _Purging(spark, catalog, steps, weighed, max_tasks, progress)
-    receipts = work.done(dropped[:room])
-    kept = catalog.keep_receipts(receipts)
-    if kept is not None:
-        log.info("the receipts are in %s", kept)
+    if options.dry_run:
+        return [steps.planned(table, *weighed[_key(table)]) for table in dropped[:count]]
+    receipts = _PurgeRun(spark, catalog, steps, weighed, options).purge(dropped[:count])
+    path = catalog.keep_receipts(receipts)
+    if path is not None:
+        log.info("the receipts are in %s", path)
     return receipts
 
 
 @dataclass(frozen=True)
-class _Doomed:
+class _DeleteShare:
     """Some keys of a claim, or the whole directory of one that has no list."""
 
     claimed: PurgeClaim
@@ -159,7 +124,7 @@ class _Doomed:
         return _key(self.claimed.dropped)
 
 
-class _Purging:
+class _PurgeRun:
     """One run over tables that were chosen."""
 
     def __init__(
@@ -168,19 +133,17 @@ class _Purging:
         catalog: DirectoryNamespace,
         steps: Purge,
         weighed: Mapping[_Key, tuple[int, int]],
-        max_tasks: int | None,
-        progress: Progress | None,
+        options: PurgeJob,
     ) -> None:
         self._spark = spark
         self._catalog = catalog
         self._steps = steps
         self._weighed = weighed
-        self._max_tasks = max_tasks
-        self._progress = progress
+        self._options = options
 
-    def done(self, dropped: Sequence[DroppedTable]) -> list[Receipt]:
-        claims = _at_once(self._claimed, dropped)
-        claimed = [each for each in claims if isinstance(each, PurgeClaim)]
+    def purge(self, dropped: Sequence[DroppedTable]) -> list[Receipt]:
+        claims = fanout.run_on_driver(self._claimed, dropped)
+        claimed = [claim for claim in claims if isinstance(claim, PurgeClaim)]
         failures = self._deleted(claimed)
 
         def ended(claim: PurgeClaim | Receipt) -> Receipt:
@@ -191,7 +154,7 @@ class _Purging:
                 return self._steps.refused(claim.dropped, InternalError(failure))
             return self._finished(claim)
 
-        return _at_once(ended, claims)
+        return fanout.run_on_driver(ended, claims)
 
     def _claimed(self, dropped: DroppedTable) -> PurgeClaim | Receipt:
         if dropped.held:
@@ -203,23 +166,26 @@ class _Purging:
 
     def _deleted(self, claimed: Sequence[PurgeClaim]) -> dict[_Key, str]:
         """Delete what the claims have, versions once all else is gone; which failed, and why."""
-        first = [share for each in claimed for share in self._shares(each, each.halves()[0])]
-        failures = self._fan_out([*first, *(_whole(each) for each in claimed if each.keys is None)])
+        first = [share for claim in claimed for share in self._shares(claim, claim.halves()[0])]
+        whole = [_DeleteShare(claim, None, 0) for claim in claimed if claim.keys is None]
+        failures = self._fan_out([*first, *whole])
         last = [
             share
-            for each in claimed
-            if _key(each.dropped) not in failures
-            for share in self._shares(each, each.halves()[1])
+            for claim in claimed
+            if _key(claim.dropped) not in failures
+            for share in self._shares(claim, claim.halves()[1])
         ]
         return failures | self._fan_out(last)
 
-    def _shares(self, claimed: PurgeClaim, keys: tuple[str, ...]) -> list[_Doomed]:
-        chunks = [keys[start : start + KEYS] for start in range(0, len(keys), KEYS)]
+    def _shares(self, claimed: PurgeClaim, keys: tuple[str, ...]) -> list[_DeleteShare]:
+        chunks = [
+            keys[start : start + KEYS_PER_UNIT] for start in range(0, len(keys), KEYS_PER_UNIT)
+        ]
         # A unit needs no more of the claim than its keys.
         bare = PurgeClaim(claimed.dropped, ())
-        return [_Doomed(bare, chunk, len(chunk)) for chunk in chunks]
+        return [_DeleteShare(bare, chunk, len(chunk)) for chunk in chunks]
 
-    def _fan_out(self, shares: Sequence[_Doomed]) -> dict[_Key, str]:
+    def _fan_out(self, shares: Sequence[_DeleteShare]) -> dict[_Key, str]:
         errors = fanout.run(
             self._spark,
             self._catalog,
@@ -228,11 +194,11 @@ class _Purging:
             lambda share, error: error,
             doing="delete a dropped table",
             weight=lambda share: share.bytes or self._weighed[share.owner][0],
-            max_tasks=self._max_tasks,
-            progress=self._progress,
+            max_tasks=self._options.max_tasks,
+            progress=self._options.progress,
         )
-        found = zip(shares, errors, strict=True)
-        return {share.owner: error for share, error in found if error is not None}
+        answers = zip(shares, errors, strict=True)
+        return {share.owner: error for share, error in answers if error is not None}
 
     def _finished(self, claim: PurgeClaim) -> Receipt:
         objects, size = self._weighed[_key(claim.dropped)]
@@ -253,7 +219,7 @@ def _weigh(catalog: DirectoryNamespace, dropped: DroppedTable) -> tuple[int, int
     return catalog.services.purge.weigh(dropped)
 
 
-def _delete(catalog: DirectoryNamespace, share: _Doomed) -> str | None:
+def _delete(catalog: DirectoryNamespace, share: _DeleteShare) -> str | None:
     steps = catalog.services.purge
     if share.keys is None:
         steps.delete_directory(share.claimed)
@@ -262,14 +228,5 @@ def _delete(catalog: DirectoryNamespace, share: _Doomed) -> str | None:
     return None
 
 
-def _whole(claimed: PurgeClaim) -> _Doomed:
-    return _Doomed(claimed, None, 0)
-
-
 def _key(dropped: DroppedTable) -> _Key:
     return dropped.id, dropped.generation
-
-
-def _at_once(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    with ThreadPoolExecutor(CLAIMING_THREADS) as pool:
-        return list(pool.map(work, items))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,53 +19,16 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
-from tiltyard.spark.jobs.decoding import (
-    BYTES_PER_BLOCK,
-    REFUSALS,
-    blocks,
-    csv_names,
-    in_json,
-    ipc_batches,
-    short,
-    unreadable,
-)
+from tiltyard.job_options import SourceOptions
 from tiltyard.spark.jobs.sources import Format, SourceFile
 
 ROWS_PER_BATCH = 64 * 1024
-MOST_REJECTS = 10_000
+BYTES_PER_BLOCK = 8 * 1024 * 1024
+# What Arrow raises for a file or a value that it can't read.
+REFUSALS = (pa.ArrowException, OSError, ValueError, UnicodeError)
 
 # What CSV files say where a value is missing; in a column of texts it is a text.
 _NULLS = pa.array(["", "NA", "N/A", "NULL", "null", "NaN", "nan", "None", "#N/A"])
-
-
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """How the columns of source files become those of a table.
-
-    `columns` gives columns of the source another name. A column that the source lacks is null with
-    `missing="null"`, and one that the table lacks is left out with `extra="ignore"`; "error" keeps
-    the file out. `max_rejects` is the most bad records that a file may have.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    missing: str = "null"
-    extra: str = "error"
-    max_rejects: int = MOST_REJECTS
-    delimiter: str = ","
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("missing", self.missing, ("null", "error")),
-            ("extra", self.extra, ("error", "ignore")),
-        ):
-            if value not in known:
-                raise InvalidInputError(
-                    f"{name} can't be {value!r}", hint=f"one of {', '.join(known)}"
-                )
-        if self.max_rejects < 0:
-            raise InvalidInputError("max_rejects can't be negative")
-        if len(self.delimiter) != 1:
-            raise InvalidInputError(f"a delimiter is one character, not {self.delimiter!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +48,16 @@ class Records:
     """One source file, read as rows of a table. `rejects` are those found so far."""
 
     def __init__(
-        self, file: SourceFile, storage: Mapping[str, str], schema: pa.Schema, mapped: Mapped
+        self,
+        file: SourceFile,
+        storage: Mapping[str, str],
+        schema: pa.Schema,
+        options: SourceOptions,
     ) -> None:
         self._file = file
         self._storage = storage
         self._schema = schema
-        self._mapped = mapped
+        self._options = options
         self._number = 0
         self._skipped: list[int] = []
         self.rejects: list[Reject] = []
@@ -106,7 +73,7 @@ class Records:
                         self.rows += batch.num_rows
                         yield batch
         except REFUSALS as error:
-            raise unreadable(self._file, error) from error
+            raise _unreadable(self._file, error) from error
         self._file.must_be_unchanged(self._storage)
 
     # -- formats
@@ -116,7 +83,7 @@ class Records:
             yield self._fitted(batch)
 
     def _arrow(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        for batch in ipc_batches(file):
+        for batch in _ipc_batches(file):
             yield self._fitted(batch)
 
     def _csv(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
@@ -128,8 +95,8 @@ class Records:
             self._reject(row.number - 1, reason, row.text)
             return "skip"
 
-        parse = pa.csv.ParseOptions(delimiter=self._mapped.delimiter, invalid_row_handler=skip)
-        names = csv_names(self._file, self._storage, self._mapped.delimiter)
+        parse = pa.csv.ParseOptions(delimiter=self._options.delimiter, invalid_row_handler=skip)
+        names = _csv_names(self._file, self._storage, self._options.delimiter)
         convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
         read = pa.csv.ReadOptions(
             use_threads=False, block_size=BYTES_PER_BLOCK
@@ -139,10 +106,10 @@ class Records:
 
     def _json(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         """Lines of JSON. A block with a bad line is halved until that line is found."""
-        kinds = {each.name: in_json(each.type) for each in self._schema}
+        kinds = {column.name: _in_json(column.type) for column in self._schema}
         kinds |= {old: kinds[new] for old, new in self._renamed.items()}
         schema = pa.schema(list(kinds.items()))
-        for lines in blocks(file):
+        for lines in _blocks(file):
             yield from self._parsed(lines, schema, self._number)
             self._number += len(lines)
 
@@ -157,7 +124,7 @@ class Records:
         except pa.ArrowInvalid as error:
             if len(lines) == 1:
                 text = lines[0].decode(errors="replace").rstrip("\r\n")
-                self._reject(first + 1, short(error), text)
+                self._reject(first + 1, _short(error), text)
                 return
             middle = len(lines) // 2
             yield from self._parsed(lines[:middle], schema, first)
@@ -174,7 +141,7 @@ class Records:
     def _renamed(self) -> dict[str, str]:
         """Columns that have another name in the table."""
         known = set(self._schema.names)
-        return {old: new for old, new in self._mapped.columns.items() if new in known - {old}}
+        return {old: new for old, new in self._options.columns.items() if new in known - {old}}
 
     # -- one batch
 
@@ -186,20 +153,20 @@ class Records:
             number, self._number = self._number, self._number + batch.num_rows
         bad: dict[int, str] = {}
         columns = []
-        for each, source in zip(self._schema, self._sources(batch.schema), strict=True):
+        for column, source in zip(self._schema, self._sources(batch.schema), strict=True):
             if source is None:
-                columns.append(pa.nulls(batch.num_rows, each.type))
+                columns.append(pa.nulls(batch.num_rows, column.type))
                 continue
             given = batch.column(source)
-            if absent is not None and not _is_text(each.type):
+            if absent is not None and not _is_text(column.type):
                 given = pc.if_else(pc.is_in(given, absent), None, given)
-            fitted, refused = _cast(given, each.type)
+            fitted, refused = _cast(given, column.type)
             columns.append(fitted)
             for row, reason in refused.items():
-                bad.setdefault(row, f"{each.name}: {reason}")
-            if not each.nullable and fitted.null_count:
+                bad.setdefault(row, f"{column.name}: {reason}")
+            if not column.nullable and fitted.null_count:
                 for row in pc.indices_nonzero(fitted.is_null()).to_pylist():
-                    bad.setdefault(row, f"{each.name}: it can't be null")
+                    bad.setdefault(row, f"{column.name}: it can't be null")
         rows = pa.RecordBatch.from_arrays(columns, names=self._schema.names)
         if not bad:
             return rows
@@ -211,32 +178,32 @@ class Records:
 
     def _sources(self, given: pa.Schema) -> list[int | None]:
         """For each column of the table its place in the source."""
-        named = {self._mapped.columns.get(name, name): at for at, name in enumerate(given.names)}
+        named = {self._options.columns.get(name, name): at for at, name in enumerate(given.names)}
         alike = {name.lower(): at for name, at in named.items()}
-        found = [named.get(each, alike.get(each.lower())) for each in self._schema.names]
-        if self._mapped.missing == "error" and None in found:
-            lost = self._schema.names[found.index(None)]
+        places = [named.get(name, alike.get(name.lower())) for name in self._schema.names]
+        if self._options.missing == "error" and None in places:
+            lost = self._schema.names[places.index(None)]
             raise TableSchemaValidationError(
                 f"{self._file.path} has no column {lost!r}", hint="pass missing='null'"
             )
-        extra = [given.names[at] for at in range(len(given.names)) if at not in found]
-        if extra and self._mapped.extra == "error":
+        extra = [given.names[at] for at in range(len(given.names)) if at not in places]
+        if extra and self._options.extra == "error":
             raise TableSchemaValidationError(
                 f"the table has no column {extra[0]!r}, and {self._file.path} has",
                 hint="give it the name of one, pass extra='ignore', or add it to the table",
             )
-        return found
+        return places
 
     def _place(self, number: int) -> int:
         """The number of a record, counted with those that were skipped before it."""
-        for each in sorted(self._skipped):
-            number += each <= number
+        for skipped in sorted(self._skipped):
+            number += skipped <= number
         return number
 
     def _reject(self, number: int, reason: str, record: str) -> None:
-        if len(self.rejects) >= self._mapped.max_rejects:
+        if len(self.rejects) >= self._options.max_rejects:
             raise TooManyRejects(
-                f"{self._file.path} has more than {self._mapped.max_rejects} bad records, "
+                f"{self._file.path} has more than {self._options.max_rejects} bad records, "
                 f"the last because: {reason}",
                 hint="mend the file, or raise max_rejects",
             )
@@ -263,7 +230,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]
         ) from error
     except pa.ArrowInvalid as error:
         if len(column) == 1:
-            return pa.nulls(1, kind), {0: short(error)}
+            return pa.nulls(1, kind), {0: _short(error)}
     middle = len(column) // 2
     left, wrong = _cast(column.slice(0, middle), kind)
     right, more = _cast(column.slice(middle), kind)
@@ -272,3 +239,95 @@ def _cast(column: pa.Array, kind: pa.DataType) -> tuple[pa.Array, dict[int, str]
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+# -- what files hold before it is a row of a table
+
+
+def schema_of(file: SourceFile, storage: Mapping[str, str], options: SourceOptions) -> pa.Schema:
+    """The columns that a new table gets from a file; of CSV and JSON from its first block."""
+    try:
+        with file.open(storage) as opened:
+            if file.format is Format.PARQUET:
+                schema = pq.ParquetFile(opened).schema_arrow
+            elif file.format is Format.ARROW:
+                schema = next(iter(_ipc_batches(opened))).schema
+            elif file.format is Format.CSV:
+                parse = pa.csv.ParseOptions(delimiter=options.delimiter)
+                schema = pa.csv.open_csv(opened, parse_options=parse).schema
+            else:
+                lines = next(_blocks(opened), [])
+                schema = pa.json.read_json(pa.BufferReader(b"".join(lines))).schema
+    except (*REFUSALS, StopIteration) as error:
+        raise _unreadable(file, error) from error
+    return pa.schema(
+        [
+            pa.field(options.columns.get(column.name, column.name), _kept(column.type))
+            for column in schema
+        ]
+    )
+
+
+def _kept(kind: pa.DataType) -> pa.DataType:
+    """A column without a value so far may get texts."""
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _csv_names(file: SourceFile, storage: Mapping[str, str], delimiter: str) -> list[str]:
+    """The names in the first line."""
+    with file.open(storage) as opened:
+        parse = pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda row: "skip")
+        return list(pa.csv.open_csv(opened, parse_options=parse).schema.names)
+
+
+def _ipc_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The batches of an Arrow file or stream."""
+    start = file.read(6)
+    file.seek(0)
+    if start == b"ARROW1":
+        reader = pa.ipc.open_file(file)
+        yield from (reader.get_batch(at) for at in range(reader.num_record_batches))
+    else:
+        yield from pa.ipc.open_stream(file)
+
+
+def _blocks(file: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines of a file that are not empty, some megabytes of them at a time."""
+    rest = b""
+    while block := file.read(BYTES_PER_BLOCK):
+        head, newline, rest = (rest + block).rpartition(b"\n")
+        if newline:
+            yield _lines(head)
+    if rest.strip():
+        yield _lines(rest)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [line + b"\n" for line in text.split(b"\n") if line.strip()]
+
+
+def _in_json(kind: pa.DataType) -> pa.DataType:
+    """The nearest type that Arrow's JSON reader knows."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.string()
+    if pa.types.is_dictionary(kind):
+        return _in_json(kind.value_type)
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_in_json(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(inner.name, _in_json(inner.type)) for inner in kind.fields])
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return kind
+
+
+def _unreadable(file: SourceFile, error: Exception) -> InvalidInputError:
+    """An error of Arrow about a file, as ours."""
+    if isinstance(error, InvalidInputError):
+        return error
+    return InvalidInputError(f"{file.path} can't be read as {file.format}: {_short(error)}")
+
+
+def _short(error: Exception) -> str:
+    """The first line of what an error says."""
+    return str(error).splitlines()[0]

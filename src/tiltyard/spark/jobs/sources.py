@@ -102,18 +102,18 @@ def find(
     Names that begin with `_` or `.` count only if they are given. InvalidInputError for a path that
     names nothing, and for a file of which nothing tells the format.
     """
-    found: dict[str, SourceFile] = {}
+    by_path: dict[str, SourceFile] = {}
     for path in [paths] if isinstance(paths, str) else paths:
         files = list(_find(path, storage, format))
         if not files:
             raise InvalidInputError(f"there is no file at {path!r}")
-        found.update({each.path: each for each in files})
-    return [found[path] for path in sorted(found)]
+        by_path.update({file.path: file for file in files})
+    return [by_path[path] for path in sorted(by_path)]
 
 
 def _find(path: str, storage: Mapping[str, str], format: Format | None) -> Iterator[SourceFile]:
     head, bucket, rest = _split(path)
-    parts = [each for each in rest.split("/") if each]
+    parts = [part for part in rest.split("/") if part]
     fixed = next((at for at, part in enumerate(parts) if _PATTERN.search(part)), len(parts))
     is_pattern = fixed < len(parts)
     above = parts[: fixed if is_pattern else max(0, len(parts) - 1)]
@@ -150,7 +150,7 @@ def _below(store: Store, parts: Sequence[str]) -> Iterable[Entry]:
             return [store.head(key)]
         except NotThere:
             pass
-    return (each for each in store.walk(key) if _is_plain(each.key[len(key) :]))
+    return (entry for entry in store.walk(key) if _is_plain(entry.key[len(key) :]))
 
 
 def _entries(store: Store, parts: Sequence[str]) -> Iterator[Entry]:
@@ -185,8 +185,8 @@ def _format_of(entry: Entry, root: str) -> Format:
 
 def _tag(entry: Entry) -> str:
     """Azure puts an ETag in quotes when asked for one object, and not in a listing."""
-    found = None if entry.tag is None else entry.tag.e_tag
-    return str(entry.modified_ms) if found is None else found.strip('"')
+    e_tag = None if entry.tag is None else entry.tag.e_tag
+    return str(entry.modified_ms) if e_tag is None else e_tag.strip('"')
 
 
 @lru_cache(maxsize=32)

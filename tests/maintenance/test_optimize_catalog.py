@@ -19,7 +19,7 @@ from tests.behaviours.calls import create, drop, tables
 from tests.behaviours.processes import context
 from tests.kit.catalogs import open_over
 from tests.kit.stores import Crash, Fault, FaultyStore
-from tests.maintenance.catalogs import MANIFEST, files
+from tests.maintenance.catalogs import LAKE, MANIFEST, files
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog import version_files
 from tiltyard.catalog.manifest import table as manifest_table
@@ -32,22 +32,22 @@ SECONDS_TO_ANSWER = 120
 @pytest.fixture
 def lake(tmp_path: Path) -> DirectoryNamespace:
     """A catalog of twelve tables, each declared by a commit of its own."""
-    catalog = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
+    catalog = tiltyard.connect(tmp_path / LAKE, **MANIFEST.properties)
     for number in range(12):
         catalog.declare_table(api.DeclareTableRequest(id=[f"t{number:02}"]))
     return catalog
 
 
 def versions(catalog: DirectoryNamespace) -> list[int]:
-    return [each.version for each in version_files.every(catalog.context.store, "__manifest")]
+    return [file.version for file in version_files.every(catalog.context.store, "__manifest")]
 
 
 def grow_old(catalog: DirectoryNamespace, root: Path, days: float, *, but: int = 0) -> None:
     """All versions are so many days old, but the last few."""
     every = version_files.every(catalog.context.store, "__manifest")
     then = time.time() - days * DAY
-    for each in every[: len(every) - but]:
-        os.utime(root / each.key, (then, then))
+    for file in every[: len(every) - but]:
+        os.utime(root / file.key, (then, then))
 
 
 def scatter(root: Path) -> None:
@@ -60,12 +60,12 @@ def scatter(root: Path) -> None:
 
 
 def test_fragments_are_folded(lake: DirectoryNamespace, tmp_path: Path) -> None:
-    scatter(tmp_path / "lake")
+    scatter(tmp_path / LAKE)
     before = tables(lake)
     done = lake.maintenance.optimize_catalog()
     assert done.committed
     assert done.fragments_before > done.fragments_after == 1
-    assert tables(lake) == before == tables(tiltyard.connect(tmp_path / "lake"))
+    assert tables(lake) == before == tables(tiltyard.connect(tmp_path / LAKE))
     again = lake.maintenance.optimize_catalog()
     assert not again.committed
     assert again.version == done.version
@@ -74,12 +74,12 @@ def test_fragments_are_folded(lake: DirectoryNamespace, tmp_path: Path) -> None:
 def test_old_versions_and_their_files_go(lake: DirectoryNamespace, tmp_path: Path) -> None:
     before = tables(lake)
     every = versions(lake)
-    grow_old(lake, tmp_path / "lake", 8, but=3)
+    grow_old(lake, tmp_path / LAKE, 8, but=3)
     done = lake.maintenance.optimize_catalog()
     assert done.versions_removed == len(every) - 4
     assert done.files_removed > 0
     assert versions(lake)[:4] == every[-4:]
-    other = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
+    other = tiltyard.connect(tmp_path / LAKE, **MANIFEST.properties)
     assert tables(lake) == tables(other) == before
     create(other, "more")
     assert "more" in tables(lake)
@@ -89,10 +89,10 @@ def test_old_versions_and_their_files_go(lake: DirectoryNamespace, tmp_path: Pat
 def test_what_was_the_newest_until_lately_stays_however_old_it_is(
     lake: DirectoryNamespace, tmp_path: Path
 ) -> None:
-    grow_old(lake, tmp_path / "lake", 100)
+    grow_old(lake, tmp_path / LAKE, 100)
     lake.maintenance.optimize_catalog()
     last = versions(lake)[-1]
-    grow_old(lake, tmp_path / "lake", 100)
+    grow_old(lake, tmp_path / LAKE, 100)
     lake.declare_table(api.DeclareTableRequest(id=["late"]))
     lake.maintenance.optimize_catalog()
     assert versions(lake)[0] == last
@@ -105,9 +105,9 @@ def test_a_day_is_the_least(lake: DirectoryNamespace) -> None:
 
 
 def test_a_catalog_without_a_manifest_has_nothing_to_do(tmp_path: Path) -> None:
-    catalog = tiltyard.connect(tmp_path / "lake", manifest_enabled=False)
+    catalog = tiltyard.connect(tmp_path / LAKE, manifest_enabled=False)
     assert not catalog.maintenance.optimize_catalog().committed
-    assert not tiltyard.connect(tmp_path / "lake").maintenance.optimize_catalog().committed
+    assert not tiltyard.connect(tmp_path / LAKE).maintenance.optimize_catalog().committed
     assert files(tmp_path) == set()
 
 
@@ -115,7 +115,7 @@ def test_a_writer_that_slept_for_days_is_told(
     lake: DirectoryNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has read the manifest and writes to it only when its number was taken and removed."""
-    asleep = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
+    asleep = tiltyard.connect(tmp_path / LAKE, **MANIFEST.properties)
     assert "t00" in tables(asleep)
     read = asleep.context.manifest.table.read_for_writing
 
@@ -125,7 +125,7 @@ def test_a_writer_that_slept_for_days_is_told(
             monkeypatch_done.append(True)
             for number in range(6):
                 lake.declare_table(api.DeclareTableRequest(id=[f"later{number}"]))
-            grow_old(lake, tmp_path / "lake", 8, but=2)
+            grow_old(lake, tmp_path / LAKE, 8, but=2)
             assert lake.maintenance.optimize_catalog().versions_removed
             monkeypatch.setattr(manifest_table, "LONGEST_COMMIT_SECONDS", 0.0)
         return snapshot
@@ -133,23 +133,23 @@ def test_a_writer_that_slept_for_days_is_told(
     monkeypatch_done: list[bool] = []
     monkeypatch.setattr(asleep.context.manifest.table, "read_for_writing", dozing)
     asleep.declare_table(api.DeclareTableRequest(id=["dreamt"]))
-    found = tables(tiltyard.connect(tmp_path / "lake", **MANIFEST.properties))
-    assert "dreamt" in found, "it was done again, on what is there now"
-    assert "later5" in found
+    listed = tables(tiltyard.connect(tmp_path / LAKE, **MANIFEST.properties))
+    assert "dreamt" in listed, "it was done again, on what is there now"
+    assert "later5" in listed
 
 
 def test_a_run_that_dies_anywhere_is_finished_by_the_next(
     lake: DirectoryNamespace, tmp_path: Path
 ) -> None:
     before = tables(lake)
-    grow_old(lake, tmp_path / "lake", 8, but=3)
-    shutil.copytree(tmp_path / "lake", tmp_path / "template")
+    grow_old(lake, tmp_path / LAKE, 8, but=3)
+    shutil.copytree(tmp_path / LAKE, tmp_path / "template")
 
     def run(at: int | None) -> int:
-        shutil.rmtree(tmp_path / "lake")
-        shutil.copytree(tmp_path / "template", tmp_path / "lake")
+        shutil.rmtree(tmp_path / LAKE)
+        shutil.copytree(tmp_path / "template", tmp_path / LAKE)
         catalog, store = open_over(
-            lambda disk: FaultyStore(disk, bulk=2), root=tmp_path / "lake", **MANIFEST.properties
+            lambda disk: FaultyStore(disk, bulk=2), root=tmp_path / LAKE, **MANIFEST.properties
         )
         if at is None:
             catalog.maintenance.optimize_catalog()
@@ -160,16 +160,19 @@ def test_a_run_that_dies_anywhere_is_finished_by_the_next(
         return 0
 
     requests = run(None)
-    expected = {each for each in files(tmp_path / "lake" / "__manifest") if "hint" not in each}
+    expected = len(_files_of_manifest(tmp_path))
     for at in range(requests):
         run(at)
-        after = tiltyard.connect(tmp_path / "lake", **MANIFEST.properties)
+        after = tiltyard.connect(tmp_path / LAKE, **MANIFEST.properties)
         after.maintenance.optimize_catalog()
         assert tables(after) == before
-        left = {each for each in files(tmp_path / "lake" / "__manifest") if "hint" not in each}
-        assert len(left) == len(expected), f"dead at {at}"
+        assert len(_files_of_manifest(tmp_path)) == expected, f"dead at {at}"
         assert after.maintenance.optimize_catalog().versions_removed == 0
-        assert not [each for each in files(tmp_path / "lake") if "/going/" in each]
+        assert not [file for file in files(tmp_path / LAKE) if "/going/" in file]
+
+
+def _files_of_manifest(root: Path) -> list[str]:
+    return [file for file in files(root / LAKE / "__manifest") if "hint" not in file]
 
 
 # -- others who use the catalog all the while
@@ -185,7 +188,7 @@ def look(orders: Connection, root: str) -> None:
 
 def test_a_live_client_of_lance_goes_on(lake: DirectoryNamespace, tmp_path: Path) -> None:
     near, far = context().Pipe()
-    process = context().Process(target=look, args=(far, str(tmp_path / "lake")), daemon=True)
+    process = context().Process(target=look, args=(far, str(tmp_path / LAKE)), daemon=True)
     process.start()
     far.close()
 
@@ -197,7 +200,7 @@ def test_a_live_client_of_lance_goes_on(lake: DirectoryNamespace, tmp_path: Path
 
     try:
         assert seen() == tables(lake)
-        grow_old(lake, tmp_path / "lake", 8, but=1)
+        grow_old(lake, tmp_path / LAKE, 8, but=1)
         for round in range(4):
             for number in range(3):
                 lake.declare_table(api.DeclareTableRequest(id=[f"r{round}n{number}"]))

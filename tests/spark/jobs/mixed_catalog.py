@@ -21,7 +21,7 @@ ROWS = 10
 
 
 @dataclass
-class Zoo:
+class MixedCatalog:
     """The catalog, the ids that each healthy table has, and which tables are broken."""
 
     root: Path
@@ -30,7 +30,7 @@ class Zoo:
     broken: list[str] = field(default_factory=list)
 
     @property
-    def every(self) -> set[str]:
+    def all_names(self) -> set[str]:
         return {*self.healthy, *self.broken}
 
     def must_have_all_rows(self) -> None:
@@ -38,9 +38,9 @@ class Zoo:
             assert _ids(self.catalog.open_table(names.parse_dotted(name))) == expected, name
 
 
-def zoo(root: Path, tables: int, broken: int = 10) -> Zoo:
+def make_mixed_catalog(root: Path, tables: int, broken: int = 10) -> MixedCatalog:
     """So many tables, the last of them broken."""
-    made = Zoo(root, tiltyard.connect(root))
+    made = MixedCatalog(root, tiltyard.connect(root))
     make_namespace(made.catalog, "prod")
     for number in range(tables):
         shape, name = _SHAPES[number % len(_SHAPES)]
@@ -53,7 +53,7 @@ def zoo(root: Path, tables: int, broken: int = 10) -> Zoo:
     for number, name in enumerate(made.broken):
         table = names.parse_dotted(name)
         location = made.catalog.context.catalog.find(tuple(table)).location
-        _WAYS[number % len(_WAYS)](made, table, root / location)
+        _DAMAGES[number % len(_DAMAGES)](made, table, root / location)
     return made
 
 
@@ -63,18 +63,18 @@ def _ids(dataset: lance.LanceDataset) -> Counter[int]:
 
 def rows(start: int, count: int = ROWS) -> pa.Table:
     ids = range(start, start + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {each}" for each in ids]})
+    return pa.table({"id": pa.array(ids, pa.int64()), "text": [f"row {number}" for number in ids]})
 
 
 # -- shapes
 
 
-def _one_file(made: Zoo, name: str) -> lance.LanceDataset:
+def _one_file(made: MixedCatalog, name: str) -> lance.LanceDataset:
     create(made.catalog, *names.parse_dotted(name), data=rows(0))
     return made.catalog.open_table(names.parse_dotted(name))
 
 
-def _scattered(made: Zoo, name: str) -> lance.LanceDataset:
+def _scattered(made: MixedCatalog, name: str) -> lance.LanceDataset:
     _one_file(made, name)
     dataset = to_change(made.catalog, *names.parse_dotted(name))
     for number in range(1, 5):
@@ -82,25 +82,25 @@ def _scattered(made: Zoo, name: str) -> lance.LanceDataset:
     return dataset
 
 
-def _with_deletions(made: Zoo, name: str) -> lance.LanceDataset:
+def _with_deletions(made: MixedCatalog, name: str) -> lance.LanceDataset:
     dataset = _scattered(made, name)
     dataset.delete("id % 3 = 0")
     return dataset
 
 
-def _with_index(made: Zoo, name: str) -> lance.LanceDataset:
+def _with_index(made: MixedCatalog, name: str) -> lance.LanceDataset:
     dataset = _scattered(made, name)
     dataset.create_scalar_index("id", "BTREE", name="by_id")
     dataset.insert(rows(1000))
     return dataset
 
 
-def _empty(made: Zoo, name: str) -> lance.LanceDataset:
+def _empty(made: MixedCatalog, name: str) -> lance.LanceDataset:
     create(made.catalog, *names.parse_dotted(name), data=rows(0, 0))
     return made.catalog.open_table(names.parse_dotted(name))
 
 
-_SHAPES: tuple[tuple[Callable[[Zoo, str], lance.LanceDataset], str], ...] = (
+_SHAPES: tuple[tuple[Callable[[MixedCatalog, str], lance.LanceDataset], str], ...] = (
     (_scattered, "scattered"),
     (_one_file, "prod.one"),
     (_with_deletions, "deleted"),
@@ -118,53 +118,59 @@ def _manifests(location: Path) -> list[Path]:
     return sorted((location / "_versions").glob("*.manifest"))
 
 
-def _without_a_data_file(made: Zoo, table: list[str], location: Path) -> None:
-    next((location / "data").glob("*.lance")).unlink()
+def _data_file(location: Path) -> Path:
+    return next((location / "data").glob("*.lance"))
 
 
-def _with_a_short_data_file(made: Zoo, table: list[str], location: Path) -> None:
-    found = next((location / "data").glob("*.lance"))
-    found.write_bytes(found.read_bytes()[:20])
+def _without_a_data_file(made: MixedCatalog, table: list[str], location: Path) -> None:
+    _data_file(location).unlink()
 
 
-def _with_a_garbled_data_file(made: Zoo, table: list[str], location: Path) -> None:
-    found = next((location / "data").glob("*.lance"))
-    found.write_bytes(b"\x00" * found.stat().st_size)
+def _with_a_short_data_file(made: MixedCatalog, table: list[str], location: Path) -> None:
+    file = _data_file(location)
+    file.write_bytes(file.read_bytes()[:20])
 
 
-def _with_a_short_manifest(made: Zoo, table: list[str], location: Path) -> None:
+def _with_a_garbled_data_file(made: MixedCatalog, table: list[str], location: Path) -> None:
+    file = _data_file(location)
+    file.write_bytes(b"\x00" * file.stat().st_size)
+
+
+def _with_a_short_manifest(made: MixedCatalog, table: list[str], location: Path) -> None:
     newest = _manifests(location)[0]
     newest.write_bytes(newest.read_bytes()[:30])
 
 
-def _with_a_garbled_manifest(made: Zoo, table: list[str], location: Path) -> None:
+def _with_a_garbled_manifest(made: MixedCatalog, table: list[str], location: Path) -> None:
     _manifests(location)[0].write_bytes(b"this is no manifest")
 
 
-def _with_an_empty_manifest(made: Zoo, table: list[str], location: Path) -> None:
+def _with_an_empty_manifest(made: MixedCatalog, table: list[str], location: Path) -> None:
     _manifests(location)[0].write_bytes(b"")
 
 
-def _without_versions(made: Zoo, table: list[str], location: Path) -> None:
+def _without_versions(made: MixedCatalog, table: list[str], location: Path) -> None:
     shutil.rmtree(location / "_versions")
 
 
-def _without_data(made: Zoo, table: list[str], location: Path) -> None:
+def _without_data(made: MixedCatalog, table: list[str], location: Path) -> None:
     shutil.rmtree(location / "data")
 
 
-def _under_a_strange_sidecar(made: Zoo, table: list[str], location: Path) -> None:
+def _under_a_strange_sidecar(made: MixedCatalog, table: list[str], location: Path) -> None:
     covered = CoveredTable(tuple(table), location.name, 5, 5, "of-nobody")
     made.catalog.services.recovery.sidecars.arm(OperationKind.BATCH, [covered])
 
 
-def _with_a_directory_in_place_of_a_file(made: Zoo, table: list[str], location: Path) -> None:
-    found = next((location / "data").glob("*.lance"))
-    found.unlink()
-    found.mkdir()
+def _with_a_directory_in_place_of_a_file(
+    made: MixedCatalog, table: list[str], location: Path
+) -> None:
+    file = _data_file(location)
+    file.unlink()
+    file.mkdir()
 
 
-_WAYS = (
+_DAMAGES = (
     _without_a_data_file,
     _with_a_short_manifest,
     _under_a_strange_sidecar,

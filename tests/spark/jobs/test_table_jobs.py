@@ -8,49 +8,45 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.behaviours.calls import drop
 from tests.spark.executors import Killer, is_alive
-from tests.spark.jobs.zoo import Zoo, zoo
+from tests.spark.jobs.mixed_catalog import MixedCatalog, make_mixed_catalog
 from tests.spark.lake import Lake
 from tiltyard import names
 from tiltyard.errors import InvalidInputError
-from tiltyard.maintenance.policy import CleanupPolicy
+from tiltyard.job_options import IndexJob
 from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 from tiltyard.spark.jobs import build_index, cleanup, maintain, optimize, purge
 from tiltyard.spark.jobs.indexes import request, run_all
 
 FEW, MANY = 16, 300
-POLICY = CleanupPolicy(keep_versions=3, min_age=0, allow_young=True)
-Told = Callable[[int, int], None]
-# Progress moves with the tasks that are done, and who kills an executor waits for it to move.
+KEEP_THREE: dict[str, Any] = {"keep_versions": 3, "min_age": 0, "allow_young": True}
+Progress = Callable[[int, int], None]
+# Progress moves with the tasks that are done, and the executor is killed when it moves.
 TASKS = 16
 
 
 @pytest.fixture
-def few(tmp_path: Path) -> Zoo:
-    return zoo(tmp_path / "lake", FEW)
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Zoo:
-    return zoo(tmp_path / "lake", MANY)
+def few(tmp_path: Path) -> MixedCatalog:
+    return make_mixed_catalog(tmp_path / "lake", FEW)
 
 
 # -- optimize
 
 
-def _optimize(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+def _optimize(spark: SparkSession, made: MixedCatalog, progress: Progress | None = None) -> None:
     first = {
         row.table: row
-        for row in optimize(made.catalog, spark, progress=told, max_tasks=TASKS).collect()
+        for row in optimize(made.catalog, spark, progress=progress, max_tasks=TASKS).collect()
     }
     again = optimize(made.catalog, spark).collect()
 
-    assert first.keys() == made.every
+    assert first.keys() == made.all_names
     assert {name for name in made.healthy if first[name].error} == set()
     assert sum(first[name].error is not None for name in made.broken) >= len(made.broken) - 2
     assert [row.table for row in again if row.committed] == []
@@ -58,15 +54,11 @@ def _optimize(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
     made.must_have_all_rows()
 
 
-def _files(made: Zoo, name: str) -> list[object]:
+def _files(made: MixedCatalog, name: str) -> list[object]:
     return list(made.catalog.open_table(names.parse_dotted(name)).get_fragments())
 
 
-def test_every_table_that_can_be_is_optimized(spark: SparkSession, few: Zoo) -> None:
-    _optimize(spark, few)
-
-
-def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its_turn(
+def test_the_unfinished_commit_of_a_dead_executor_keeps_no_table_from_being_optimized(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["tiltyard.spark.jobs.optimize"], "COMMIT_TIME", 0.1)
@@ -75,7 +67,7 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     sidecars = lake.catalog.services.recovery.sidecars
     for name, kind in (("left", OperationKind.COMPACTION), ("batch", OperationKind.BATCH)):
         version = lake.open(name).version
-        covered = CoveredTable((name,), f"{name}.lance", version, version, "of-the-dead")
+        covered = CoveredTable((name,), f"{name}.lance", version, version, "of-a-dead-executor")
         sidecars.publishing(sidecars.arm(kind, [covered]))
 
     rows = {row.table: row for row in optimize(lake.catalog, spark).collect()}
@@ -83,27 +75,21 @@ def test_what_an_executor_left_that_died_over_its_commit_keeps_no_table_from_its
     done = {name: row.committed for name, row in rows.items()}
     assert done == {"left": True, "batch": False, "other": True}
     assert "has not ended" in rows["batch"].error
-    assert [each.kind for each in sidecars.every()] == [OperationKind.BATCH]
-
-
-def test_optimize_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
-    killer = Killer(cluster)
-    _optimize(cluster, many, killer)
-    assert killer.killed_at
-    assert not is_alive(killer.victim)
+    assert [sidecar.kind for sidecar in sidecars.every()] == [OperationKind.BATCH]
 
 
 # -- cleanup
 
 
-def _cleanup(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+def _cleanup(spark: SparkSession, made: MixedCatalog, progress: Progress | None = None) -> None:
+    made.catalog.maintenance.optimize_all_tables()
     planned = {row.table: row for row in _cleaned(spark, made, dry_run=True)}
-    first = {row.table: row for row in _cleaned(spark, made, told=told)}
+    first = {row.table: row for row in _cleaned(spark, made, progress=progress)}
     again = _cleaned(spark, made)
 
-    assert first.keys() == planned.keys() == made.every
+    assert first.keys() == planned.keys() == made.all_names
     assert {name for name in made.healthy if first[name].error} == set()
-    if told is None:  # after a death, its tables were counted in part by the dead
+    if progress is None:  # a dead executor had counted some of its tables
         for name in made.healthy:
             assert first[name].deleted_versions_count == planned[name].deleted_versions_count
     assert any(first[name].deleted_files_count for name in made.healthy)
@@ -114,40 +100,31 @@ def _cleanup(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
 
 
 def _cleaned(
-    spark: SparkSession, made: Zoo, *, dry_run: bool = False, told: Told | None = None
+    spark: SparkSession,
+    made: MixedCatalog,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> list[Row]:
     return cleanup(
-        made.catalog, spark, policy=POLICY, dry_run=dry_run, max_tasks=TASKS, progress=told
+        made.catalog, spark, **KEEP_THREE, dry_run=dry_run, max_tasks=TASKS, progress=progress
     ).collect()
-
-
-def test_every_table_that_can_be_is_cleaned_up(spark: SparkSession, few: Zoo) -> None:
-    few.catalog.maintenance.optimize_all_tables()
-    _cleanup(spark, few)
-
-
-def test_cleanup_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
-    many.catalog.maintenance.optimize_all_tables()
-    killer = Killer(cluster)
-    _cleanup(cluster, many, killer)
-    assert killer.killed_at
-    assert not is_alive(killer.victim)
 
 
 # -- purge
 
 
-def _purge(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
+def _purge(spark: SparkSession, made: MixedCatalog, progress: Progress | None = None) -> None:
     going = [name for at, name in enumerate([*made.healthy, *made.broken]) if at % 2]
     kept = {name: ids for name, ids in made.healthy.items() if name not in going}
     places = {name: made.root / _location(made, name) for name in going}
     for name in going:
         drop(made.catalog, *names.parse_dotted(name), ttl=0)
     held = made.catalog.hold_table(names.parse_dotted(going[0]))
-    sizes = {each.id: each.bytes for each in made.catalog.list_trash(with_bytes=True)}
+    sizes = {row.id: row.bytes for row in made.catalog.list_trash(with_bytes=True)}
 
     planned = purge(made.catalog, spark, dry_run=True).collect()
-    rows = purge(made.catalog, spark, max_tasks=TASKS, progress=told).collect()
+    rows = purge(made.catalog, spark, max_tasks=TASKS, progress=progress).collect()
 
     assert {row.table for row in planned} == {row.table for row in rows} == set(going[1:])
     assert {row.outcome for row in planned} == {"planned"}
@@ -155,42 +132,31 @@ def _purge(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
     for row in rows:
         assert row.deleted_bytes_count == sizes[tuple(names.parse_dotted(row.table))], row.table
     assert {name for name, place in places.items() if _files_below(place)} == {going[0]}
-    assert [each.id for each in made.catalog.list_trash()] == [held.id]
+    assert [row.id for row in made.catalog.list_trash()] == [held.id]
     assert purge(made.catalog, spark).collect() == []
-    (receipts,) = (made.root / "__audit").glob("purge-*.jsonl")
-    told_of = [json.loads(line) for line in receipts.read_text().splitlines()]
-    assert {each["table"] for each in told_of} == set(going[1:])
+    (file,) = (made.root / "__audit").glob("purge-*.jsonl")
+    receipts = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {receipt["table"] for receipt in receipts} == set(going[1:])
     made.healthy = kept
     made.must_have_all_rows()
 
 
-def _location(made: Zoo, name: str) -> str:
+def _location(made: MixedCatalog, name: str) -> str:
     return made.catalog.context.catalog.find(tuple(names.parse_dotted(name))).location
 
 
 def _files_below(place: Path) -> list[Path]:
     """What counts as there: a V1 location keeps the note by which old clients know of the drop."""
-    return [each for each in place.rglob("*") if each.is_file()]
-
-
-def test_what_has_had_its_time_is_purged(spark: SparkSession, few: Zoo) -> None:
-    _purge(spark, few)
-
-
-def test_purge_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
-    killer = Killer(cluster)
-    _purge(cluster, many, killer)
-    assert killer.killed_at
-    assert not is_alive(killer.victim)
+    return [path for path in place.rglob("*") if path.is_file()]
 
 
 # -- maintain
 
 
-def _maintain(spark: SparkSession, made: Zoo, told: Callable[..., None] | None = None) -> None:
+def _maintain(spark: SparkSession, made: MixedCatalog, progress: Progress | None = None) -> None:
     indexed = next(name for name in made.healthy if name.startswith("scattered"))
     policy = {
-        "defaults": {"cleanup": {"keep_versions": 3, "min_age": 0, "allow_young": True}},
+        "defaults": {"cleanup": KEEP_THREE},
         "tables": {indexed: {"indexes": [{"column": "id", "type": "BTREE"}]}},
         "orphans": {"older_than": "7d"},
         "limits": {"max_tasks": TASKS},
@@ -199,38 +165,36 @@ def _maintain(spark: SparkSession, made: Zoo, told: Callable[..., None] | None =
     drop(made.catalog, *names.parse_dotted(dropped), ttl=0)
     del made.healthy[dropped]
 
-    first = {row.step: row for row in _round(spark, made, policy, told)}
-    again = {row.step: row for row in _round(spark, made, policy)}
+    first = {row.step: row for row in _run_maintain(spark, made, policy, progress)}
+    again = {row.step: row for row in _run_maintain(spark, made, policy)}
 
     assert list(first) == ["recover", "optimize", "index", "cleanup", "purge", "orphans"]
     assert {step for step, row in first.items() if row.changed} >= {"optimize", "index", "purge"}
     assert {step: row.changed for step, row in again.items()} == dict.fromkeys(first, 0)
-    assert all(each.partition(":")[0] in made.broken for each in first["optimize"].errors)
+    assert all(error.partition(":")[0] in made.broken for error in first["optimize"].errors)
     assert first["optimize"].failed == again["optimize"].failed
     made.must_have_all_rows()
 
 
-def _round(
-    spark: SparkSession, made: Zoo, policy: object, told: Callable[..., None] | None = None
+def _run_maintain(
+    spark: SparkSession,
+    made: MixedCatalog,
+    policy: dict[str, Any],
+    progress: Progress | None = None,
 ) -> list[Row]:
-    return maintain(made.catalog, spark, policy=policy, progress=told).collect()
+    def report(step: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(done, total)
 
-
-def test_a_round_leaves_nothing_to_do_for_another(spark: SparkSession, few: Zoo) -> None:
-    _maintain(spark, few)
-
-
-def test_maintain_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
-    killer = Killer(cluster)
-    _maintain(cluster, many, lambda step, done, total: killer(done, total))
-    assert killer.killed_at
-    assert not is_alive(killer.victim)
+    return maintain(made.catalog, spark, policy=policy, progress=report).collect()
 
 
 # -- indexes
 
 
-def test_an_index_is_built_in_segments_and_committed_once(spark: SparkSession, few: Zoo) -> None:
+def test_an_index_is_built_in_segments_and_committed_once(
+    spark: SparkSession, few: MixedCatalog
+) -> None:
     name = next(name for name in few.healthy if name.startswith("scattered"))
     before = few.catalog.open_table([name]).version
 
@@ -248,41 +212,35 @@ def test_an_index_is_built_in_segments_and_committed_once(spark: SparkSession, f
     assert (again.committed, again.skipped) == (False, "it is there already")
 
 
-def _index(spark: SparkSession, made: Zoo, told: Told | None = None) -> None:
-    every = sorted(made.every)
+def _index(spark: SparkSession, made: MixedCatalog, progress: Progress | None = None) -> None:
+    tables = sorted(made.all_names)
 
-    def run(told: Told | None = None) -> dict[str, Row]:
-        found = build_index(
+    def run(progress: Progress | None = None) -> dict[str, Row]:
+        rows = build_index(
             made.catalog,
             spark,
-            tables=every,
+            tables=tables,
             column="id",
             index_type="BTREE",
             name="by_id",
             max_tasks=TASKS,
-            progress=told,
+            progress=progress,
         ).collect()
-        assert [row.table for row in found] == every
-        return {row.table: row for row in found}
+        assert [row.table for row in rows] == tables
+        return {row.table: row for row in rows}
 
-    first, again = run(told), run()
+    first, again = run(progress), run()
 
     assert {name for name in made.healthy if first[name].error or again[name].error} == set()
     assert sum(first[name].error is not None for name in made.broken) >= len(made.broken) - 3
     assert [name for name, row in again.items() if row.committed] == []
     for name, ids in made.healthy.items():
         dataset = made.catalog.open_table(names.parse_dotted(name))
-        known = [each.name for each in dataset.describe_indices()]
+        known = [index.name for index in dataset.describe_indices()]
         assert known == (["by_id"] if ids else []), name
         indexed = "ScalarIndexQuery" in dataset.scanner(filter="id = 7").explain_plan()
         assert indexed == bool(ids), name
     made.must_have_all_rows()
-
-
-def test_an_index_of_many_tables_is_built_for_each_that_can_have_it(
-    spark: SparkSession, few: Zoo
-) -> None:
-    _index(spark, few)
 
 
 def test_one_of_many_tables_that_is_big_is_built_in_segments(
@@ -293,10 +251,10 @@ def test_one_of_many_tables_that_is_big_is_built_in_segments(
     rows = run_all(
         spark,
         lake.catalog,
-        [request([name], "id", "BTREE", None, {}) for name in ("big", "small", "none")],
+        [request([name], IndexJob(column="id")) for name in ("big", "small", "none")],
         split_above=10,
     )
-    assert [(each.table, each.committed, each.rows_indexed) for each in rows] == [
+    assert [(row.table, row.committed, row.rows_indexed) for row in rows] == [
         ("big", True, 20),
         ("small", True, 1),
         ("none", False, 0),
@@ -311,8 +269,26 @@ def test_an_index_needs_a_table_or_several(spark: SparkSession, lake: Lake) -> N
             build_index(lake.catalog, spark, column="id", index_type="BTREE", **given)
 
 
-def test_building_indexes_outlives_an_executor(cluster: SparkSession, many: Zoo) -> None:
+# -- all of them
+
+JOBS = [_optimize, _cleanup, _purge, _maintain, _index]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_does_every_table_that_can_be_done_and_leaves_nothing_for_a_second_run(
+    spark: SparkSession, few: MixedCatalog, job: Callable[[SparkSession, MixedCatalog], None]
+) -> None:
+    job(spark, few)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_survives_the_death_of_an_executor(
+    cluster: SparkSession,
+    tmp_path: Path,
+    job: Callable[[SparkSession, MixedCatalog, Progress], None],
+) -> None:
+    many = make_mixed_catalog(tmp_path / "lake", MANY)
     killer = Killer(cluster)
-    _index(cluster, many, killer)
+    job(cluster, many, killer)
     assert killer.killed_at
     assert not is_alive(killer.victim)
