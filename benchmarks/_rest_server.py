@@ -11,8 +11,7 @@ from lance.namespace import RestAdapter
 import tiltyard
 from benchmarks._catalogs import V2
 from tiltyard.rest.app import create_app
-from tiltyard.rest.server import serve
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings, serve
 
 
 def main(which: str, root: str) -> None:

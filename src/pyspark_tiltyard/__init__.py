@@ -1,5 +1,5 @@
 """Where Spark looks for the data source by itself: packages whose name begins with pyspark_."""
 
-from tiltyard.spark.source import TiltyardSource as DefaultSource
+from tiltyard.spark.scan import TiltyardSource as DefaultSource
 
 __all__ = ["DefaultSource"]

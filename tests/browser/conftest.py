@@ -24,7 +24,7 @@ from tests.console import sample
 from tests.kit.rest import running
 from tiltyard.console import pages
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 from tools.browser import AXE_SCRIPT, find_chromium
 
 # What the browser says of a response that is an error on purpose.

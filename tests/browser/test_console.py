@@ -11,7 +11,7 @@ import tiltyard
 from tests.browser.conftest import BrowserPage, open_page, serving
 from tiltyard.access import Keyring, Role
 from tiltyard.lifecycle.trash import TableState
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 PAGES = (
     "",

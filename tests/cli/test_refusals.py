@@ -87,7 +87,7 @@ def test_a_bug_is_called_one_and_shows_no_traceback(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("tiltyard.cli.reading.everything_about", broken)
+    monkeypatch.setattr("tiltyard.cli.data.everything_about", broken)
     ended = tiltyard("table", "describe", "x")
     assert ended.status == 1
     assert ended.err.splitlines() == [

@@ -19,7 +19,7 @@ from tests.console import sample
 from tiltyard.access import Keyring, Role
 from tiltyard.console import pages
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 ADDRESS = "http://127.0.0.1:2333"
 TOKEN = re.compile(r'name="token" value="([^"]+)"')

@@ -20,7 +20,7 @@ from tiltyard.lifecycle.trash import TableState
 from tiltyard.rest.app import create_app
 from tiltyard.rest.app import roles as rest_roles
 from tiltyard.rest.routing import Router
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 FORMS = [page for page in PAGES if page.method == "POST"]
 

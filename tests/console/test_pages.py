@@ -18,7 +18,7 @@ from tests.console import sample
 from tests.console.conftest import ADDRESS, User
 from tiltyard.console import PAGES, pages
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 READ = sorted(page.path.removeprefix("/") for page in PAGES if page.method == "GET")
 PLAIN = [path for path in READ if path not in ("login", "run", "table")]

@@ -13,8 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.app import create_app
-from tiltyard.rest.server import configure
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings, configure
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import tiltyard
 from tests.behaviours.calls import PEOPLE, ipc
 from tiltyard.access import Keyring, Role
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 LOOPBACK = "http://127.0.0.1"
 

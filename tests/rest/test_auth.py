@@ -17,8 +17,7 @@ from tiltyard.access import Keyring
 from tiltyard.errors import InvalidInputError, ThrottlingError
 from tiltyard.rest.app import create_app
 from tiltyard.rest.limits import FailedLogins, RateLimit, RateLimitedError
-from tiltyard.rest.server import JsonLines
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import JsonLines, ServerSettings
 
 TABLES = "/v1/table"
 

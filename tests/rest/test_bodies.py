@@ -29,7 +29,7 @@ from tests.behaviours.places import Disk
 from tests.kit.rest import serving
 from tests.rest.conftest import LOOPBACK
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import MEBIBYTE, ServerSettings
+from tiltyard.rest.server import MEBIBYTE, ServerSettings
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 SMALL = ServerSettings(
@@ -216,7 +216,7 @@ def test_a_body_arrives_whole_however_it_is_cut(
 _UPLOAD = """
 import sys, resource
 from tests.kit.rest import serving
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 import tiltyard
 with serving(tiltyard.connect(sys.argv[1]), ServerSettings()) as address:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -17,7 +17,7 @@ from tests.kit.rest import serving
 from tests.rest.conftest import People
 from tiltyard.errors import InvalidInputError, PermissionDeniedError, TableNotFoundError
 from tiltyard.rest.client import RestCatalog
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 
 @pytest.fixture

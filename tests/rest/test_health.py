@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 import tiltyard
 from tests.rest.conftest import LOOPBACK, People
 from tiltyard.rest.app import create_app
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 
 def test_a_server_tells_that_it_is_there_and_can_work(guarded: TestClient) -> None:

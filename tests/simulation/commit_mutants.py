@@ -11,7 +11,7 @@ from tests.simulation.mutants import Mutant
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.boundary import Boundary, Kept, Mark
+from tiltyard.catalog.boundary import Boundary, Mark, Retention
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import (
@@ -21,8 +21,8 @@ from tiltyard.catalog.manifest.edits import (
     require_managed,
 )
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.names import TableId
 from tiltyard.tables.refs import Point
 from tiltyard.versions.base import NewVersion, require_unreferenced, select
 from tiltyard.versions.file_versions import FileVersions
@@ -109,7 +109,7 @@ class AdvancesLate(FileVersions):
     ) -> Sequence[int]:
         found = self._catalog.find(table)
         boundary = self._boundary(found, branch)
-        retention = boundary.kept()
+        retention = boundary.retention()
         files = self._by_number(found, branch)
         selected = select(table, ranges, files, retention.shows, ignore_missing)
         if selected:
@@ -176,7 +176,7 @@ class ScrubsTagged(FileVersions):
     """Rule: a scrub spares what a tag refers to, whatever the list of what stays says."""
 
     def _hidden(
-        self, table: Table, branch: str | None, retention: Kept, files: Sequence[VersionFile]
+        self, table: Table, branch: str | None, retention: Retention, files: Sequence[VersionFile]
     ) -> set[int]:
         return {file.version for file in files if not retention.shows(file.version)}
 
@@ -274,7 +274,7 @@ def _mutant(
     faults: int = 0,
     switches: int | None = None,
 ) -> Mutant:
-    split = tuple(tuple(each.split("+")) for each in actors)
+    split = tuple(tuple(actor.split("+")) for actor in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, FileVersions):
         return Mutant(name, mutated(file_versions_type=kind), scenario)

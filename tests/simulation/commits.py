@@ -30,13 +30,12 @@ from tests.simulation.actors import (
 from tests.simulation.datasets import APPEND, ROOT, UPDATE, encode, new_uuid
 from tests.simulation.process import Ask, Build
 from tests.simulation.views import OTHER, TABLE
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
 from tiltyard.store import Ambiguous
 from tiltyard.tables.refs import Point
-from tiltyard.versions import responses
+from tiltyard.versions import commit_client
 from tiltyard.versions.retention import referenced_versions
 
 BRANCH = "side"
@@ -87,7 +86,7 @@ def _batch(kit: CommitKit) -> str:
     for name in (TABLE, OTHER):
         with kit.open(name) as dataset:
             request = CreateTableVersionEntry(**dataset.stage(APPEND, uuid))
-        wanted.append(responses.new_version(ROOT, request))
+        wanted.append(commit_client.new_version(ROOT, request))
     kit.services.batches.create_all(wanted)
     return uuid
 

@@ -42,9 +42,8 @@ from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.batch_commits import BatchCommits
 from tiltyard.maintenance.context import MaintenanceContext
-from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.recovery import BatchCommits, Recovery
 from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.store import Retry
 from tiltyard.versions.base import Refusals

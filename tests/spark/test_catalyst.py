@@ -16,8 +16,7 @@ import tiltyard
 from tests.spark.lake import Lake, by_column, plan_text
 from tests.spark.samples import samples
 from tiltyard.spark import sql
-from tiltyard.spark.catalyst.jvm import INTERNALS, SEEN_WITH, Internal
-from tiltyard.spark.catalyst.local_frame import MOST_IN_PLAN, local_frame
+from tiltyard.spark.catalyst.jvm import INTERNALS, MOST_IN_PLAN, SEEN_WITH, Internal, local_frame
 from tiltyard.spark.table import read_few
 
 SOURCE = Path(tiltyard.__file__).parent
@@ -84,7 +83,7 @@ def test_the_rows_are_the_same_in_their_order(spark: SparkSession, count: int) -
 
 
 def test_every_type_goes_as_batches_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltyard.spark.catalyst.local_frame.MOST_IN_PLAN", 0)
+    monkeypatch.setattr("tiltyard.spark.catalyst.jvm.MOST_IN_PLAN", 0)
     lake.put("types", samples())
     planned = lake.plan("types")
     read = read_few(planned)

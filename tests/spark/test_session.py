@@ -18,13 +18,14 @@ from pyspark.sql import functions as f
 from tests.spark.lake import Lake
 from tiltyard.errors import UnsupportedOperationError
 from tiltyard.spark import register, session, table
-from tiltyard.spark.session import java_home, make_java_home
-from tiltyard.spark.tuning import (
+from tiltyard.spark.session import (
     BATCH_BYTES_SETTING,
     MEASURED,
     ROWS_PER_BATCH,
     UNMEASURED,
     bounded_batches,
+    java_home,
+    make_java_home,
 )
 
 

@@ -34,7 +34,7 @@ def test_nothing_was_ever_deleted(store: Store) -> None:
     fresh = boundary(store)
     assert fresh.read() == 0
     fresh.check(1)
-    assert fresh.kept().shows(1)
+    assert fresh.retention().shows(1)
 
 
 def test_it_moves_on_and_never_back(store: Store) -> None:
@@ -44,7 +44,7 @@ def test_it_moves_on_and_never_back(store: Store) -> None:
     one.advance(3, keep=[])
     assert (one.read(), other.read()) == (9, 9)
     assert store.get("__gc/t.lance/versions.boundary").body == b"9"
-    kept = one.kept()
+    kept = one.retention()
     assert [number for number in range(12) if kept.shows(number)] == [2, 7, 10, 11]
 
 
@@ -52,8 +52,8 @@ def test_what_is_let_go_is_hidden(store: Store) -> None:
     only = boundary(store)
     only.advance(5, keep=[2, 4])
     only.advance(5, keep=[], let_go=[2])
-    assert not only.kept().shows(2)
-    assert only.kept().shows(4)
+    assert not only.retention().shows(2)
+    assert only.retention().shows(4)
 
 
 def test_numbers_behind_it_are_refused_with_both_numbers(store: Store) -> None:
@@ -123,7 +123,7 @@ def test_collectors_at_once_lose_nothing(store: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = boundary(store).kept()
+    kept = boundary(store).retention()
     assert kept.boundary == 127
     assert kept.retained == set(range(2, 127, 2))
 
@@ -133,7 +133,7 @@ def test_what_one_collector_gave_up_another_does_not_keep(store: Store) -> None:
     one, other = boundary(store), boundary(store)
     one.advance(5, keep=[1, 2, 3], let_go=[4, 5])
     other.advance(6, keep=[2, 4], let_go=[6])
-    kept = other.kept()
+    kept = other.retention()
     assert kept.boundary == 6
     assert kept.retained == {1, 2, 3}
 
@@ -151,10 +151,10 @@ def test_a_sequence_that_begins_again_has_a_boundary_of_its_own(
     assert store.get("__gc/t.lance/versions.boundary").body == str(CLOSED).encode()
     for known in (old, stale, boundary(store)):
         assert known.mark() == (2, 0)
-        assert known.kept().shows(1)
+        assert known.retention().shows(1)
         known.check(1)
     boundary(store).advance(2, keep=[1])
-    assert (stale.kept().boundary, stale.kept().retained) == (2, {1})
+    assert (stale.retention().boundary, stale.retention().retained) == (2, {1})
 
 
 def test_a_closed_boundary_costs_nothing_once_it_is_known(store: Store) -> None:
@@ -169,7 +169,7 @@ def test_a_closed_boundary_costs_nothing_once_it_is_known(store: Store) -> None:
 
 def test_a_collector_of_what_was_replaced_is_stopped(store: Store) -> None:
     only = boundary(store)
-    seen = only.kept().incarnation
+    seen = only.retention().incarnation
     boundary(store).renew(seen)
     with pytest.raises(ConcurrentModificationError, match="replaced"):
         only.advance(3, keep=[], let_go=[1, 2, 3], incarnation=seen)

@@ -15,8 +15,8 @@ from tests.behaviours.modes import COMPATIBILITY, V1, Mode
 from tests.kit.catalogs import open_faulty
 from tests.peers.clients import open_pylance
 from tests.versions.calls import delete, versions
-from tiltyard import DirectoryNamespace, names
-from tiltyard.catalog import version_files
+from tiltyard import DirectoryNamespace
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.version_files import key_of
 from tiltyard.errors import ConcurrentModificationError, TableVersionNotFoundError

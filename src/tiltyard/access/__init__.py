@@ -3,7 +3,6 @@
 Independent of HTTP and of the catalog; the REST server and the console both use it.
 """
 
-from tiltyard.access.keys import Key, Keyring, NewKey, Sessions
-from tiltyard.access.roles import LOCAL, Principal, Role
+from tiltyard.access.keys import LOCAL, Key, Keyring, NewKey, Principal, Role, Sessions
 
 __all__ = ["LOCAL", "Key", "Keyring", "NewKey", "Principal", "Role", "Sessions"]

@@ -56,7 +56,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Retention:
     """What readers may still see: everything above the boundary, and below it what is retained."""
 
     boundary: int
@@ -144,11 +144,11 @@ class Boundary:
         )
         return Behind.of(number, boundary)
 
-    def kept(self) -> Kept:
+    def retention(self) -> Retention:
         """What readers may see. One request if nothing was ever deleted, else two."""
         incarnation, boundary = self.mark()
         retained = self._retained(incarnation).versions if boundary else frozenset[int]()
-        return Kept(boundary, retained, incarnation)
+        return Retention(boundary, retained, incarnation)
 
     # -- moving on
 

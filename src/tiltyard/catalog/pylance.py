@@ -20,9 +20,9 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.schema import LanceSchema
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
-from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Store
 
@@ -74,7 +74,7 @@ class Staged:
         ]
 
 
-class Door(Protocol):
+class CommitClient(Protocol):
     """A namespace that the commits of one table go to. See `versions.commit_client`."""
 
     @property
@@ -168,7 +168,7 @@ class Lance:
         keep: Sequence[FragmentMetadata] = (),
         stable_row_ids: bool = True,
         properties: dict[str, str] | None = None,
-        through: Door | None = None,
+        through: CommitClient | None = None,
     ) -> lance.LanceDataset:
         """Make the staged files, and the kept fragments, the next version of the table, or nothing.
 
@@ -305,12 +305,12 @@ def in_a_thread(scan: Callable[[], T]) -> T:
         return pool.submit(scan).result()
 
 
-def _arguments(door: Door | None) -> dict[str, Any]:
-    if door is None:
+def _arguments(client: CommitClient | None) -> dict[str, Any]:
+    if client is None:
         return {}
     return {
-        "namespace_client": door,
-        "table_id": list(door.table_id),
+        "namespace_client": client,
+        "table_id": list(client.table_id),
         "namespace_client_managed_versioning": True,
     }
 

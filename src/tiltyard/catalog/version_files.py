@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.store import Entry, Store
 
 _MANIFEST = re.compile(r"(\d+)\.manifest")
@@ -44,7 +44,7 @@ class VersionFile:
 
 def parse(entry: Entry) -> VersionFile | None:
     """The version that an object under `_versions/` holds, if it is a finished one."""
-    match = _MANIFEST.fullmatch(entry.name)
+    match = _MANIFEST.fullmatch(entry.key.rpartition("/")[2])
     if match is None:
         return None
     number = int(match[1])

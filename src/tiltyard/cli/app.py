@@ -21,10 +21,9 @@ from tiltyard.cli import (
     health,
     jobs,
     maintenance,
-    migrate,
     ns,
     serve,
-    sql,
+    spark,
     table,
     table_lifecycle,
     trash,
@@ -61,7 +60,7 @@ app.add_typer(ns.app, name="ns")
 app.add_typer(configuration.app, name="config")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(serve.app, name="keys")
-verb(app, "migrate")(migrate.migrate)
+verb(app, "migrate")(maintenance.migrate)
 verb(app, "doctor")(health.doctor)
 verb(app, "recover")(health.recover)
 verb(app, "repair")(health.repair)
@@ -70,7 +69,7 @@ verb(app, "manage")(versions.manage)
 verb(app, "snapshot")(versions.snapshot)
 verb(app, "optimize")(maintenance.optimize)
 verb(app, "cleanup")(cleanup.cleanup)
-verb(app, "sql")(sql.sql)
+verb(app, "sql")(spark.sql)
 verb(app, "completion")(configuration.completion)
 verb(app, "serve")(serve.serve)
 data.add_to(table.app)
@@ -139,5 +138,5 @@ _PARAMETERS = [
     ),
 ]
 _front.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
-_front.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
+_front.__annotations__ = {item.name: item.annotation for item in _PARAMETERS}
 app.callback(cls=Front, help=HELP, epilog=EPILOG)(_front)

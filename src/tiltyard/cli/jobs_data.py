@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import arguments, maintenance, migrate, spark
+from tiltyard.cli import arguments, maintenance, spark
 from tiltyard.cli.arguments import Apply, Yes
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import UsageError
@@ -290,4 +290,4 @@ def migrate_tables(call: Call, options: MigrateJob, master: spark.Master = None)
         from tiltyard.spark.jobs.migrate import run
 
         report = run(session, call.catalog, replace(options, progress=progress))
-    migrate.show_migrated(call, report, dry_run=options.dry_run)
+    maintenance.show_migrated(call, report, dry_run=options.dry_run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,13 +11,14 @@ import typer
 
 from tiltyard import formatting
 from tiltyard.cli import arguments
-from tiltyard.cli.arguments import TargetRows, duration
+from tiltyard.cli.arguments import DryRun, TargetRows, duration
 from tiltyard.cli.call import Call
 from tiltyard.cli.failures import Exit, UsageError, as_typed
 from tiltyard.cli.output import Field, Format
 from tiltyard.cli.terminal import bar
 
 if TYPE_CHECKING:
+    from tiltyard.catalog.migration import Migrated
     from tiltyard.maintenance.optimize import Optimized
 
 Tables = Annotated[list[str] | None, typer.Argument(metavar="TABLE", help="The tables.")]
@@ -170,13 +172,13 @@ def show_rows(
     shown = [row for row in rows if is_noteworthy(row) or row["error"] or row["warning"]]
     if shown:
         rare = (Field("skipped", none=""), WARNING, ERROR)
-        there = [each for each in rare if any(row.get(each.name) for row in shown)]
+        there = [item for item in rare if any(row.get(item.name) for row in shown)]
         call.out.rows([*people, *there], shown)
 
 
 def _said_of_optimized(found: Sequence[Optimized]) -> str:
     done = sum(each.committed for each in found)
-    failed = sum(each.error is not None for each in found)
+    failed = sum(row.error is not None for row in found)
     before = sum(each.files_before for each in found if each.committed)
     after = sum(each.files_after for each in found if each.committed)
     said = f"Optimized {formatting.counted(done, 'table')}"
@@ -192,3 +194,58 @@ def end_with(rows: Sequence[Mapping[str, Any]]) -> None:
     failed = sum(row["error"] is not None for row in rows)
     if failed:
         raise typer.Exit(Exit.PARTLY if failed < len(rows) else Exit.FAILED)
+
+
+# -- the verb migrate
+
+FIELDS = [Field("table"), Field("location"), Field("action"), Field("reason", as_typed)]
+
+
+def migrate(
+    call: Call,
+    dry_run: DryRun = False,
+) -> None:
+    """Give every table directory at the root a row in the manifest.
+
+    No data moves, and a second run finds nothing to do. What Lance's own clients hid by a file
+    inside a table is noted at the root, so that no listing has to look into tables again; in
+    directory mode that is all that is done. People see a summary and the tables that were left
+    out; -o csv, json or jsonl print every directory and what became of it.
+    """
+    with bar(call, "Looking at tables") as show:
+        report = call.catalog.maintenance.migrate(
+            dry_run=dry_run,
+            progress=None if show is None else lambda done, total: show(done, total, ""),
+        )
+    show_migrated(call, report, dry_run=dry_run)
+
+
+def show_migrated(call: Call, report: Sequence[Migrated], *, dry_run: bool) -> None:
+    """A summary and what is noteworthy to people, every directory to programs."""
+    rows = [
+        {
+            "table": arguments.shown_id([table.table]),
+            "location": table.location,
+            "action": table.action.value,
+            "reason": table.reason,
+        }
+        for table in report
+    ]
+    noteworthy = [row for row in rows if row["reason"] is not None]
+    call.out.summary(_summary(report, dry_run=dry_run), FIELDS, rows, noteworthy)
+
+
+def _summary(report: Sequence[Migrated], *, dry_run: bool) -> str:
+    counts = Counter(row.action.value for row in report)
+    added = formatting.counted(counts["added"], "table")
+    said = (
+        f"{'Would add' if dry_run else 'Added'} {added}; "
+        f"{formatting.number(counts['present'])} already there, "
+        f"{formatting.number(counts['skipped'])} skipped."
+    )
+    if counts["failed"]:
+        said += f"\n{formatting.counted(counts['failed'], 'table')} could not be looked at."
+    if counts["lifted"]:
+        lifted = formatting.counted(counts["lifted"], "table")
+        said += f"\n{lifted} deregistered by other clients: noted at the root, so listings see it."
+    return said

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tiltyard import formatting
-from tiltyard.cli import arguments, files, reading
+from tiltyard.cli import arguments, data, files
 from tiltyard.cli.arguments import Name, Names, Properties
 from tiltyard.cli.call import Call, verb
 from tiltyard.cli.failures import Exit, UsageError
@@ -57,7 +57,7 @@ def list_(
     """List the tables of a namespace, in the order of their names."""
     from lance_namespace import ListTablesRequest
 
-    from tiltyard.names import split_object_id
+    from tiltyard.catalog.names import split_object_id
 
     parent = arguments.parse_id(namespace)
     request = ListTablesRequest(
@@ -87,7 +87,7 @@ def describe(call: Call, table: Name) -> None:
             "columns", inside=[Field("column"), Field("type"), Field("null", formatting.yes_or_no)]
         ),
     ]
-    call.out.record(fields, reading.everything_about(call, arguments.parse_id(table)))
+    call.out.record(fields, data.everything_about(call, arguments.parse_id(table)))
 
 
 @verb(app, "exists")
@@ -154,7 +154,7 @@ def versions(
 def count(call: Call, table: Name) -> None:
     """Count the rows of a table."""
     identifier = arguments.parse_id(table)
-    rows = reading.count_rows(call, identifier)
+    rows = data.count_rows(call, identifier)
     fields = [Field("table"), Field("rows", formatting.number, right=True)]
     call.out.rows(fields, [{"table": arguments.shown_id(identifier), "rows": rows}])
 
@@ -171,7 +171,7 @@ def head(
 
     For people, long texts and vectors are shortened; the other formats print them in full.
     """
-    rows = reading.first_rows(call, arguments.parse_id(table), limit)
+    rows = data.first_rows(call, arguments.parse_id(table), limit)
     call.out.rows([Field(name, formatting.value) for name in rows.schema.names], rows.to_pylist())
 
 

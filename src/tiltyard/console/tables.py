@@ -10,15 +10,16 @@ import lance_namespace as api
 import pyarrow as pa
 from starlette.responses import Response
 
-from tiltyard import formatting, names
+from tiltyard import formatting
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.console import charts
 from tiltyard.console.background import CachedQuery
 from tiltyard.console.overview import Figures
 from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import TiltyardError
-from tiltyard.maintenance import concurrent
+from tiltyard.maintenance import context
 from tiltyard.maintenance.doctor import MANY_VERSIONS
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.tables.describe import Version
 
@@ -63,7 +64,7 @@ def _list(
         request = api.ListNamespacesRequest(id=list(namespace))
         namespaces = list(catalog.list_namespaces(request).namespaces)
     every_table = catalog.list_all_tables(api.ListTablesRequest(id=[])).tables
-    tables = concurrent.tables_of(every_table, namespace)
+    tables = context.tables_of(every_table, namespace)
     return namespaces, [table for table in tables if text.lower() in names.dotted(table).lower()]
 
 

@@ -12,8 +12,7 @@ from enum import StrEnum
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import is_lifted
 from tiltyard.catalog.manifest.rows import DIRECTORY, Row
@@ -24,11 +23,10 @@ from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import moment
 from tiltyard.errors import TableNotFoundError, TiltyardError, redact
 from tiltyard.lifecycle.trash import TrashReader
-from tiltyard.maintenance.catalog_orphans import CatalogOrphans
-from tiltyard.maintenance.concurrent import Progress
-from tiltyard.maintenance.context import MaintenanceContext
+from tiltyard.maintenance.context import MaintenanceContext, Progress
 from tiltyard.maintenance.inventory import TableInventory, count_fragments
 from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, OrphanKind
+from tiltyard.maintenance.orphans import CatalogOrphans
 from tiltyard.maintenance.policy import auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS
 from tiltyard.maintenance.sidecars import UnreadableSidecar
@@ -354,7 +352,7 @@ def _check_settings(dataset: lance.LanceDataset, shown: str) -> Iterator[Finding
         yield warning(
             "auto cleanup",
             shown,
-            f"Lance itself deletes its versions, past the catalog: {', '.join(settings)}",
+            f"Lance deletes its versions, past the catalog: {', '.join(settings)}",
             f"tiltyard repair {shown} --no-auto-cleanup --apply",
         )
 

@@ -90,7 +90,7 @@ class CatalogOptimizer:
         files = {file.version: file for file in version_files.every(self._store, DIRECTORY)}
         if going:
             removal.write_list(self._read_references().only_of(on_branch(None, going)))
-            kept = table.boundary.kept()
+            kept = table.boundary.retention()
             highest = max(going)
             staying = {
                 version

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.migration import Migrated
+from tiltyard.catalog.names import TableId
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.maintenance import concurrent
+from tiltyard.maintenance import context
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
-from tiltyard.maintenance.concurrent import Progress, RowProgress
+from tiltyard.maintenance.context import Progress, RowProgress
 from tiltyard.maintenance.inventory import InventoryState, TableInventory, VersionInventory
 from tiltyard.maintenance.optimize import Optimized, OptimizeOptions, Optimizer
 from tiltyard.maintenance.optimize_catalog import (
@@ -18,7 +19,6 @@ from tiltyard.maintenance.optimize_catalog import (
     CatalogOptimizer,
 )
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
-from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 
 
@@ -59,7 +59,7 @@ class Maintenance(OperationGroup):
         `TILTYARD_MAINTENANCE_CONCURRENCY`, or 8.
         """
         optimizer = Optimizer(self.services.maintenance, options)
-        return concurrent.run(
+        return context.run(
             self.choose_tables(namespace, tables),
             optimizer.run,
             lambda table, error: Optimized(names.dotted(table), error=error),
@@ -96,7 +96,7 @@ class Maintenance(OperationGroup):
         A table that fails has a row with its error. Dropped tables are left as they are.
         """
         cleaner = Cleaner(self.services.maintenance, policy)
-        return concurrent.run(
+        return context.run(
             self.choose_tables(namespace, tables),
             cleaner.plan if dry_run else cleaner.run,
             lambda table, error: Cleaned(names.dotted(table), error=error),
@@ -126,7 +126,7 @@ class Maintenance(OperationGroup):
         inside = None if namespace is None else names.parse_namespace_id(namespace)
         if inside:
             self.context.catalog.describe_namespace(inside)
-        return concurrent.tables_of(self.context.catalog.list_all_tables(), inside)
+        return context.tables_of(self.context.catalog.list_all_tables(), inside)
 
     # -- inventories: what tables are made of, and what their bytes are for
 
@@ -158,7 +158,7 @@ class Maintenance(OperationGroup):
 
         A table that can't be read has a row with its error.
         """
-        return concurrent.run(
+        return context.run(
             self.choose_tables(namespace, tables),
             self.inventory_table,
             lambda table, error: TableInventory(

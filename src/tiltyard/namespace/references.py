@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import lance_namespace as api
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.namespace.access import branch_of
 from tiltyard.namespace.base import CatalogBase, operation
 from tiltyard.paging import page
 from tiltyard.tables import refs, transactions
 from tiltyard.tables.refs import Point
-from tiltyard.versions import responses
+from tiltyard.versions import commit_client
 
 
 class ReferenceOperations(CatalogBase):
@@ -29,10 +29,10 @@ class ReferenceOperations(CatalogBase):
             self.services.access.before_write([names.parse_table_id(request.id)])
         except ConcurrentModificationError:
             self.services.versions.note_refused(
-                responses.new_version(self.context.settings.root, request)
+                commit_client.new_version(self.context.settings.root, request)
             )
             raise
-        return responses.create(self.services.versions, self.context.settings.root, request)
+        return commit_client.create(self.services.versions, self.context.settings.root, request)
 
     @operation("create versions of tables")
     def batch_create_table_versions(
@@ -43,12 +43,15 @@ class ReferenceOperations(CatalogBase):
         All requests are checked before the first is carried out.
         """
         wanted = [
-            responses.new_version(self.context.settings.root, entry) for entry in request.entries
+            commit_client.new_version(self.context.settings.root, entry)
+            for entry in request.entries
         ]
         self.services.access.before_write([version.table for version in wanted])
         created = self.services.batches.create_all(wanted)
         return api.BatchCreateTableVersionsResponse(
-            versions=[responses.table_version(self.context.settings.root, file) for file in created]
+            versions=[
+                commit_client.table_version(self.context.settings.root, file) for file in created
+            ]
         )
 
     @operation("list versions of table")
@@ -56,14 +59,16 @@ class ReferenceOperations(CatalogBase):
         self, request: api.ListTableVersionsRequest
     ) -> api.ListTableVersionsResponse:
         """Versions that readers may see, oldest first unless `descending`."""
-        return responses.list_versions(self.services.versions, self.context.settings.root, request)
+        return commit_client.list_versions(
+            self.services.versions, self.context.settings.root, request
+        )
 
     @operation("describe a version of table")
     def describe_table_version(
         self, request: api.DescribeTableVersionRequest
     ) -> api.DescribeTableVersionResponse:
         """One version, or the latest. TableVersionNotFoundError."""
-        return responses.describe(self.services.versions, self.context.settings.root, request)
+        return commit_client.describe(self.services.versions, self.context.settings.root, request)
 
     @operation("delete versions of table")
     def batch_delete_table_versions(
@@ -76,7 +81,7 @@ class ReferenceOperations(CatalogBase):
         branches are refused."""
         deleted = self.services.versions.delete(
             names.parse_table_id(request.id),
-            [responses.version_span(wanted) for wanted in request.ranges],
+            [commit_client.version_span(wanted) for wanted in request.ranges],
             branch=request.branch,
             ignore_missing=ignore_missing,
         )

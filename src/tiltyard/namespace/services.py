@@ -18,12 +18,11 @@ from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.tables import TableLifecycle
 from tiltyard.lifecycle.trash import TrashReader
 from tiltyard.lifecycle.writing import Writing
-from tiltyard.maintenance.batch_commits import BatchCommits
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.doctor import Doctor
 from tiltyard.maintenance.inventory import Inventory
 from tiltyard.maintenance.orphans import Orphans
-from tiltyard.maintenance.recovery import Recovery
+from tiltyard.maintenance.recovery import BatchCommits, Recovery
 from tiltyard.maintenance.unfinished import UnfinishedOperations
 from tiltyard.namespace.access import CommitClients, TableAccess
 from tiltyard.tables.files import LanceFiles

@@ -28,7 +28,7 @@ from tiltyard.rest.auth import CONSOLE, AuthMiddleware
 from tiltyard.rest.limits import FailedLogins, WorkerPool
 from tiltyard.rest.responses import error_response, json_response
 from tiltyard.rest.routing import Operation, Router
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -24,7 +24,7 @@ from tiltyard.metrics import Counter, Timer
 from tiltyard.rest.audit import client_address
 from tiltyard.rest.limits import FailedLogins, RateLimit
 from tiltyard.rest.responses import error_response
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 log = logging.getLogger("tiltyard.requests")
 

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive
 
 from tiltyard.errors import ServiceUnavailableError, ThrottlingError
 from tiltyard.rest.responses import CHUNK_BYTES, temporary_file
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 MAX_NAMES = 10_000
 DISCARD_SECONDS = 10.0

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.rest.settings import MEBIBYTE, ServerSettings
+from tiltyard.rest.server import MEBIBYTE, ServerSettings
 
 JSON = "application/json"
 ARROW_FILE = "application/vnd.apache.arrow.file"

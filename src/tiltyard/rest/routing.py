@@ -23,8 +23,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tiltyard import names
 from tiltyard.access import Principal, Role, Sessions
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import AuditLog, client_address
@@ -36,7 +36,7 @@ from tiltyard.rest.responses import (
     error_message,
     error_response,
 )
-from tiltyard.rest.settings import ServerSettings
+from tiltyard.rest.server import ServerSettings
 
 log = logging.getLogger("tiltyard.rest")
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceNotFoundError,
@@ -22,7 +22,7 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.settings import Settings
-from tiltyard.spark.catalyst.local_frame import local_frame
+from tiltyard.spark.catalyst.jvm import local_frame
 from tiltyard.spark.catalyst.parsing import TableReference
 from tiltyard.spark.catalyst.planning import RelationScan
 from tiltyard.spark.lance_filters import either, translate

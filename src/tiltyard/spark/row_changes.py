@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
 from tiltyard.spark.columns import Columns
+from tiltyard.spark.session import bounded_batches
 from tiltyard.spark.target import Target
-from tiltyard.spark.tuning import bounded_batches
 from tiltyard.spark.types import quoted
 from tiltyard.spark.write import as_stored, logged, write_files
 from tiltyard.tables import rewrites

@@ -7,13 +7,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from tiltyard.errors import InvalidInputError
-from tiltyard.spark.options import ReadOptions, VersionOptions
+from tiltyard.spark.options import (
+    STREAM_ONLY,
+    ReadOptions,
+    StreamReadOptions,
+    StreamWriteOptions,
+    VersionOptions,
+    WriteOptions,
+)
+from tiltyard.spark.session import freeze_gc
 from tiltyard.spark.target import Target
-from tiltyard.spark.tuning import freeze_gc
 from tiltyard.spark.types import (
     bytes_of,
     check_schema,
@@ -148,3 +162,51 @@ def _wanted(options: ReadOptions) -> Wanted:
         nearest=options.nearest,
         full_text=options.full_text,
     )
+
+
+# -- the data source
+
+NAME = "tiltyard"
+
+
+class TiltyardSource(DataSource):
+    """`spark.read.format("tiltyard")` and its counterparts.
+
+    Spark makes one on the driver for every relation, asks it for the schema, and keeps it pickled:
+    what `schema` pins then holds for every use of the relation, on every executor.
+    """
+
+    _scan: Scan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        from tiltyard.spark import stream_source
+
+        if STREAM_ONLY.intersection(name.lower() for name in self.options):
+            return stream_source.schema_of(StreamReadOptions.parse(self.options))
+        self._scan = Scan.plan(ReadOptions.parse(self.options))
+        return self._scan.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+
+        if self._scan is None:
+            self._scan = Scan.with_schema(schema, ReadOptions.parse(self.options))
+        return Reader(self._scan)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from tiltyard.spark.write import Writer
+
+        return Writer(WriteOptions.parse(self.options), schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from tiltyard.spark.stream_source import StreamReader
+
+        return StreamReader(StreamReadOptions.parse(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from tiltyard.spark.stream_sink import StreamWriter
+
+        return StreamWriter(StreamWriteOptions.parse(self.options), schema, overwrite)

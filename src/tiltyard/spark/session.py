@@ -6,6 +6,7 @@ a Python package; Java is the one thing that it needs and a machine may lack.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import re
@@ -14,18 +15,18 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from tiltyard.errors import UnsupportedOperationError
-from tiltyard.spark import tuning
-from tiltyard.spark.catalog_views import register_functions
 from tiltyard.spark.catalyst.jvm import has_data_source, has_jvm
-from tiltyard.spark.source import TiltyardSource
 
 LOCAL = "127.0.0.1"
 
@@ -64,6 +65,10 @@ def session(
 
 def register(spark: SparkSession) -> SparkSession:
     """Make a session, of whatever kind, know the data source and the table functions."""
+    # Both modules use the settings of this one.
+    from tiltyard.spark.catalog_views import register_functions
+    from tiltyard.spark.scan import TiltyardSource
+
     if not (has_jvm(spark) and has_data_source(spark, TiltyardSource.name())):
         spark.dataSource.register(TiltyardSource)
     register_functions(spark)
@@ -82,7 +87,7 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "spark.ui.enabled": ui,
         "spark.ui.showConsoleProgress": False,
-        **tuning.SETTINGS,
+        **SETTINGS,
     }
     if memory is not None:
         chosen["spark.driver.memory"] = memory
@@ -92,7 +97,7 @@ def _settings(master: str, memory: str | None, ui: bool) -> dict[str, Any]:
         chosen.setdefault("spark.driver.memory", _half_of_memory())
         chosen["spark.sql.shuffle.partitions"] = max(2, os.cpu_count() or 2)
         # Every row goes from Python to the JVM, so this is a tenth of the time of a scan.
-        chosen["spark.buffer.size"] = tuning.SOCKET_BYTES
+        chosen["spark.buffer.size"] = SOCKET_BYTES
         chosen["spark.python.unix.domain.socket.enabled"] = os.name == "posix"
     return chosen
 
@@ -173,3 +178,78 @@ def make_java_home(runtime: Path, below: Path) -> Path:
     except OSError:  # another process was first
         shutil.rmtree(fresh)
     return home
+
+
+# -- settings of a session
+
+BATCH_ROWS_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BATCH_BYTES_SETTING = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+# Vectors of 128 numbers make batches of 4 MiB, texts of 10 kB make 80.
+ROWS_PER_BATCH = 8 * 1024
+MEASURED = 64 * 1024 * 1024
+UNMEASURED = 2**31 - 1
+
+# Arrow's Java checks each access to each value, which is a sixth of the time of a scan of vectors.
+# Spark puts this before other options of the JVM.
+UNCHECKED_ARROW = "-Darrow.enable_unsafe_memory_access=true"
+
+# A worker keeps the memory of a batch for the next one. By itself it would give it back, and the
+# system would clear every page of it again: a fifth of the time of a scan of vectors.
+KEPT_MEMORY = {
+    "MALLOC_ARENA_MAX": 1,
+    "MALLOC_MMAP_THRESHOLD_": 64 * 1024 * 1024,
+    "MALLOC_TRIM_THRESHOLD_": 256 * 1024 * 1024,
+}
+
+SETTINGS: dict[str, Any] = {
+    "spark.sql.execution.arrow.pyspark.enabled": True,
+    "spark.driver.defaultJavaOptions": UNCHECKED_ARROW,
+    "spark.executor.defaultJavaOptions": UNCHECKED_ARROW,
+    **{f"spark.executorEnv.{name}": value for name, value in KEPT_MEMORY.items()},
+    BATCH_ROWS_SETTING: ROWS_PER_BATCH,
+    BATCH_BYTES_SETTING: UNMEASURED,
+}
+
+# Bytes that go through the socket between Python and the JVM at once, on one machine.
+SOCKET_BYTES = 1024 * 1024
+
+
+@contextmanager
+def bounded_batches(rows: DataFrame) -> Iterator[None]:
+    """Measure the batches of this DataFrame, if its rows may be large, wherever it is used
+    meanwhile."""
+    conf = rows.sparkSession.conf
+    if not _may_be_large(rows.schema) or conf.get(BATCH_BYTES_SETTING) != str(UNMEASURED):
+        yield
+        return
+    conf.set(BATCH_BYTES_SETTING, MEASURED)
+    try:
+        yield
+    finally:
+        conf.set(BATCH_BYTES_SETTING, UNMEASURED)
+
+
+def _may_be_large(kind: DataType) -> bool:
+    match kind:
+        case BinaryType():
+            return True
+        case StructType():
+            return any(_may_be_large(field.dataType) for field in kind.fields)
+        case ArrayType():
+            return _may_be_large(kind.elementType)
+        case MapType():
+            return _may_be_large(kind.keyType) or _may_be_large(kind.valueType)
+        case _:
+            return False
+
+
+@cache
+def freeze_gc() -> None:
+    """Exempt what a worker process has imported from garbage collection; once in each process.
+
+    Spark's worker collects garbage after each task and starts no other one meanwhile. It would look
+    at every object of every module each time: for a small query that is half of its work.
+    """
+    gc.collect()
+    gc.freeze()

@@ -26,7 +26,7 @@ from tiltyard.spark.lance_filters import translate
 from tiltyard.spark.options import ReadOptions
 from tiltyard.spark.partial_aggregates import Grouping
 from tiltyard.spark.scan import Scan
-from tiltyard.spark.tuning import freeze_gc
+from tiltyard.spark.session import freeze_gc
 from tiltyard.spark.types import ROW_ADDRESS, ROW_ID, quoted, to_spark_schema, wire_schema
 from tiltyard.tables import scan
 from tiltyard.tables.scan import Piece, Snapshot, Wanted

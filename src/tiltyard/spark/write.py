@@ -29,8 +29,8 @@ from tiltyard.spark.catalyst.jvm import activate
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.options import ChangeOptions, WriteOptions
 from tiltyard.spark.path_table import PathTable, PendingPathWrite
+from tiltyard.spark.session import bounded_batches, freeze_gc
 from tiltyard.spark.target import Target
-from tiltyard.spark.tuning import bounded_batches, freeze_gc
 from tiltyard.spark.types import to_lance_batch
 from tiltyard.tables import fragments
 from tiltyard.tables.fragments import DEFAULT_LIMITS, FileLimits

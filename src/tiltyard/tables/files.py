@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tiltyard.catalog.pylance import (
     FAILURES,
-    Door,
+    CommitClient,
     Lance,
     LostRaceError,
     Staged,
@@ -39,52 +39,52 @@ class Pending:
     staged: Staged
     onto: lance.LanceDataset | None
     properties: Mapping[str, str] = field(default_factory=dict)
-    door: Door | None = None
+    client: CommitClient | None = None
 
 
 class LanceFiles:
     """`lifecycle.recreation.Files`, for real.
 
-    `door_of` tells through which namespace the commits at a location go, if not straight there.
+    `client_of` tells through which namespace the commits at a location go, if not straight there.
     """
 
     def __init__(
         self,
         access: Lance,
         store: Store,
-        door_of: Callable[[str], Door | None] = lambda location: None,
+        client_of: Callable[[str], CommitClient | None] = lambda location: None,
     ) -> None:
         self._lance = access
         self._store = store
-        self._door_of = door_of
+        self._client_of = client_of
 
     def stage(self, location: str, rows: pa.Table | Written, base: int) -> Pending:
-        door = self._door_of(location)
-        onto = self._open(location, base, door) if base else None
+        client = self._client_of(location)
+        onto = self._open(location, base, client) if base else None
         if isinstance(rows, Written):
-            return Pending(rows.stage(location), onto, rows.properties, door)
-        return Pending(self._lance.stage(location, rows, onto), onto, door=door)
+            return Pending(rows.stage(location), onto, rows.properties, client)
+        return Pending(self._lance.stage(location, rows, onto), onto, client=client)
 
     def commit(self, staged: Pending, nonce: str) -> int:
         properties = {**staged.properties, NONCE: nonce}
-        with _raising_refusals(staged.door):
+        with _raising_refusals(staged.client):
             return self._lance.commit(
-                staged.staged, staged.onto, properties=properties, through=staged.door
+                staged.staged, staged.onto, properties=properties, through=staged.client
             ).version
 
     def append(
         self, location: str, rows: Written, base: int, nonce: str, expected: int | None
     ) -> int:
-        door = self._door_of(location)
-        before = self._open(location, base, door)
+        client = self._client_of(location)
+        before = self._open(location, base, client)
         staged = rows.stage(location)
         properties = {**rows.properties, NONCE: nonce}
         try:
-            with _raising_refusals(door):
+            with _raising_refusals(client):
                 if rows.evolves:
-                    landed = self._widen(before, staged, properties, expected, door)
+                    landed = self._widen(before, staged, properties, expected, client)
                 else:
-                    landed = self._add(before, staged, properties, expected, door, rows.notes)
+                    landed = self._add(before, staged, properties, expected, client, rows.notes)
         except ConcurrentModificationError:
             if expected is None:
                 discard(self._store, staged)
@@ -93,9 +93,9 @@ class LanceFiles:
         return landed.version
 
     def rewrite(self, location: str, rewrite: Rewrite, base: int, nonce: str) -> int:
-        door = self._door_of(location)
-        onto = self._open(location, base, door)
-        with _raising_refusals(door):
+        client = self._client_of(location)
+        onto = self._open(location, base, client)
+        with _raising_refusals(client):
             return rewrites.commit(self._lance, location, onto, rewrite, {NONCE: nonce})
 
     def _add(
@@ -104,13 +104,13 @@ class LanceFiles:
         staged: Staged,
         properties: dict[str, str],
         expected: int | None,
-        door: Door | None,
+        client: CommitClient | None,
         notes: Mapping[str, str],
     ) -> lance.LanceDataset:
         if expected is None:
-            must_still_fit(before, self._open(staged.location, None, door))
+            must_still_fit(before, self._open(staged.location, None, client))
             return self._lance.append(staged, before, properties=properties)
-        onto = self._open(staged.location, expected, door)
+        onto = self._open(staged.location, expected, client)
         must_still_fit(before, onto)
         schema = noted(onto.lance_schema, notes) if notes else onto.lance_schema
         return self._lance.append_strictly(staged, onto, schema, properties)
@@ -121,12 +121,12 @@ class LanceFiles:
         staged: Staged,
         properties: dict[str, str],
         expected: int | None,
-        door: Door | None,
+        client: CommitClient | None,
     ) -> lance.LanceDataset:
         """Add rows and the columns that only they have, in one commit."""
         tries = range(1 if expected is not None else TRIES)
         for attempt in tries:
-            onto = self._open(staged.location, expected, door)
+            onto = self._open(staged.location, expected, client)
             must_still_fit(before, onto)
             schema = widened(onto, staged.schema)
             numbered = [
@@ -157,15 +157,15 @@ class LanceFiles:
         self._lance.commit_anywhere(self._open(location, base), transaction)
 
     def _open(
-        self, location: str, version: int | None, door: Door | None = None
+        self, location: str, version: int | None, client: CommitClient | None = None
     ) -> lance.LanceDataset:
         try:
-            return self._lance.open(location, version) if door is None else door.open(version)
+            return self._lance.open(location, version) if client is None else client.open(version)
         except FAILURES as error:
             if is_missing(error):
                 raise NotThere(f"{location} version {version}") from error
             raise
 
 
-def _raising_refusals(door: Door | None) -> AbstractContextManager[None]:
-    return nullcontext() if door is None else door.raising_refusals()
+def _raising_refusals(client: CommitClient | None) -> AbstractContextManager[None]:
+    return nullcontext() if client is None else client.raising_refusals()

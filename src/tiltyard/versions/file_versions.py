@@ -14,16 +14,15 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
-from tiltyard.catalog.boundary import Boundary, Kept, Mark
+from tiltyard.catalog.boundary import Boundary, Mark, Retention
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.edits import no_such_version
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, Store, read_back
 from tiltyard.versions.base import (
     NewVersion,
@@ -175,7 +174,9 @@ class FileVersions:
         if restored is None:
             return nullcontext()
         clock = self._context.clock
-        return pinned(self._store, clock, location, restored, lambda it: boundary.kept().shows(it))
+        return pinned(
+            self._store, clock, location, restored, lambda it: boundary.retention().shows(it)
+        )
 
     def check_base(self, table: Table, version: int) -> None:
         """Guard A for a commit that is made elsewhere. One request."""
@@ -210,7 +211,7 @@ class FileVersions:
         return self._visible(table, None)
 
     def _visible(self, table: Table, branch: str | None) -> tuple[Sequence[VersionFile], int]:
-        retention = self._boundary(table, branch).kept()
+        retention = self._boundary(table, branch).retention()
         files = version_files.every(self._store, branch_location(table.location, branch))
         hidden = self._hidden(table, branch, retention, files)
         return [file for file in files if file.version not in hidden], retention.boundary
@@ -240,7 +241,7 @@ class FileVersions:
                 continue
             file = version_files.parse(entry)
             assert file is not None
-            retention = self._boundary(table, branch).kept()
+            retention = self._boundary(table, branch).retention()
             if retention.shows(version):
                 return file
             if not self._hidden(table, branch, retention, [file, *self._newest(location)]):
@@ -252,7 +253,7 @@ class FileVersions:
 
     def shows(self, table: Table, version: int, branch: str | None = None) -> bool:
         """Whether a version is not behind the boundary, or stays there. One request, or two."""
-        return self._boundary(table, branch).kept().shows(version)
+        return self._boundary(table, branch).retention().shows(version)
 
     # -- deleting
 
@@ -268,10 +269,10 @@ class FileVersions:
         table = self._catalog.find(table_id)
         require_files(table, branch)
         boundary = self._boundary(table, branch)
-        retention = boundary.kept()
+        retention = boundary.retention()
         files = self._by_number(table, branch)
         if _begins_again(table, retention, files) and self._renewed(table, branch):
-            retention = boundary.kept()
+            retention = boundary.retention()
         selected = select(table_id, ranges, files, retention.shows, ignore_missing)
         if not selected:
             return []
@@ -293,7 +294,7 @@ class FileVersions:
 
     def scrub(self, table_id: TableId, branch: str | None = None) -> Sequence[int]:
         table = self._catalog.find(table_id)
-        retention = self._boundary(table, branch).kept()
+        retention = self._boundary(table, branch).retention()
         files = self._by_number(table, branch)
         if _begins_again(table, retention, files):
             self._renewed(table, branch)
@@ -304,7 +305,7 @@ class FileVersions:
 
     def stale(self, table: Table) -> Sequence[int]:
         """The versions of the main branch that `scrub` would delete. Two requests or three."""
-        retention = self._boundary(table, None).kept()
+        retention = self._boundary(table, None).retention()
         if not retention.boundary:
             return []
         files = self._by_number(table, None)
@@ -351,7 +352,7 @@ class FileVersions:
         return referenced_versions(self._store, table.location, branch)
 
     def _hidden(
-        self, table: Table, branch: str | None, retention: Kept, files: Sequence[VersionFile]
+        self, table: Table, branch: str | None, retention: Retention, files: Sequence[VersionFile]
     ) -> set[int]:
         """Which of the versions that were found readers do not see.
 
@@ -377,7 +378,7 @@ class FileVersions:
         boundary = self._boundary(table, branch)
         mark = boundary.mark()
         newest = self._newest(branch_location(table.location, branch))
-        retention = Kept(mark.number, frozenset(), mark.incarnation)
+        retention = Retention(mark.number, frozenset(), mark.incarnation)
         if not _begins_again(table, retention, [file.version for file in newest]):
             return False
         if not self._is_same(guard, branch):
@@ -412,7 +413,7 @@ def require_files(table: Table, branch: str | None) -> None:
         raise NowManagedError(f"the versions of table {names.display(table.id)} are rows now")
 
 
-def _begins_again(table: Table, retention: Kept, versions: Collection[int]) -> bool:
+def _begins_again(table: Table, retention: Retention, versions: Collection[int]) -> bool:
     """Whether versions, looked for after the boundary, count from below it. Only the directory of
     a root table is ever used again by others."""
     is_below = bool(versions) and max(versions) <= retention.boundary

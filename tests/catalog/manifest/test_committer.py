@@ -14,9 +14,8 @@ import lance_namespace as api
 import pytest
 
 import tiltyard
-from tiltyard.catalog.manifest import committer
 from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
-from tiltyard.catalog.manifest.committer import Then
+from tiltyard.catalog.manifest.committer import Committer, Then
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import AddTable, AllOf, Edit
 from tiltyard.errors import (
@@ -25,6 +24,7 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
     ThrottlingError,
 )
+from tiltyard.store import Retry
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_bad_member_fails_alone(catalog: tiltyard.DirectoryNamespace) -> None:
         lambda: _declare(catalog, "lake", "also good"),
     )
 
-    kinds = [type(each) for each in outcomes]
+    kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [type(None), TableAlreadyExistsError, NamespaceNotFoundError, type(None)]
     assert _tables(catalog) == ["also good", "good", "taken"]
 
@@ -102,7 +102,7 @@ def test_of_equal_wishes_in_one_group_one_is_granted(
     outcomes = _at_once(*(lambda: _declare(catalog, "lake", "t") for _ in range(16)))
 
     assert outcomes.count(None) == 1
-    assert {type(each) for each in outcomes if each} == {TableAlreadyExistsError}
+    assert {type(outcome) for outcome in outcomes if outcome} == {TableAlreadyExistsError}
     assert _tables(catalog) == ["t"]
 
 
@@ -145,17 +145,27 @@ def test_an_edit_that_raises_leaves_no_trace_in_the_commit(
     assert _tables(catalog) == []
 
 
-def test_a_full_queue_refuses_and_the_waiting_go_on(
-    catalog: tiltyard.DirectoryNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(committer, "LONGEST_QUEUE", 0)
+def test_a_full_queue_refuses_and_the_waiting_go_on(catalog: tiltyard.DirectoryNamespace) -> None:
+    manifest = _manifest(catalog)
+    committer = Committer(manifest.table, Retry(), longest_queue=1)
+    refused: list[BaseException | None] = []
 
-    with pytest.raises(ThrottlingError):
-        _declare(catalog, "lake", "t")
+    def leading(_: Draft) -> Change:
+        waiting = partial(committer.submit, _adding(manifest, "waiting"))
+        waiter = threading.Thread(target=waiting)
+        waiter.start()
+        while not committer.waiting:
+            threading.Event().wait(0.001)
+        refused.extend(_at_once(lambda: committer.submit(_adding(manifest, "refused"))))
+        waiters.append(waiter)
+        return Change()
 
-    monkeypatch.undo()
-    _declare(catalog, "lake", "t")
-    assert _tables(catalog) == ["t"]
+    waiters: list[threading.Thread] = []
+    committer.submit(Act(leading))
+    waiters[0].join()
+
+    assert [type(error) for error in refused] == [ThrottlingError]
+    assert _tables(catalog) == ["waiting"]
 
 
 def test_an_interrupted_leader_hands_over(catalog: tiltyard.DirectoryNamespace) -> None:
@@ -203,7 +213,7 @@ def test_what_follows_is_done_once_for_all_who_were_let_in(
     names = [f"t{at:02}" for at in range(16)]
     outcomes = _at_once(*(partial(add, name) for name in names))
 
-    assert [type(each) for each in outcomes if each] == [TableAlreadyExistsError]
+    assert [type(outcome) for outcome in outcomes if outcome] == [TableAlreadyExistsError]
     assert told == {name: f"{name} is there" for name in names if name != "t07"}
     assert sorted(name for call in calls for name in call) == sorted(told)
     assert len(calls) < 15
@@ -222,7 +232,7 @@ def test_who_wants_what_fails_hears_of_it_and_the_others_do_not(
         lambda: _declare(catalog, "lake", "two"),
     )
 
-    assert [type(each) for each in outcomes] == [ThrottlingError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [ThrottlingError, type(None)]
     assert _tables(catalog) == ["one", "two"]
 
 
@@ -264,8 +274,8 @@ def test_an_interruption_of_what_follows_is_told_to_all(
 
     outcomes = _at_once(*(partial(add, f"t{at}") for at in range(8)))
 
-    assert {type(each) for each in outcomes} <= {KeyboardInterrupt, ServiceUnavailableError}
-    assert KeyboardInterrupt in {type(each) for each in outcomes}
+    assert {type(outcome) for outcome in outcomes} <= {KeyboardInterrupt, ServiceUnavailableError}
+    assert KeyboardInterrupt in {type(outcome) for outcome in outcomes}
     _declare(catalog, "lake", "after")
     assert len(_tables(catalog)) == 9
 
@@ -274,10 +284,12 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
     catalog: tiltyard.DirectoryNamespace,
 ) -> None:
     manifest = _manifest(catalog)
-    queue = manifest._committer._queue
+    committer = manifest.committer
+    begun = threading.Event()
 
     def leading(_: Draft) -> Change:
-        while len(queue) < 2:
+        begun.set()
+        while committer.waiting < 2:
             threading.Event().wait(0.001)
         return Change()
 
@@ -285,7 +297,8 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
         raise KeyboardInterrupt
 
     def add(name: str, work: Any) -> str:
-        while not manifest._committer._has_leader or (name == "second" and not queue):
+        begun.wait(30)
+        while name == "second" and not committer.waiting:
             threading.Event().wait(0.001)
         return str(manifest.submit(_adding(manifest, name), Then(work, name)).answer)
 
@@ -295,6 +308,6 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
         lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
     )
 
-    kinds = [type(each) for each in outcomes]
+    kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [type(None), KeyboardInterrupt, ServiceUnavailableError]
     assert _tables(catalog) == ["first", "second"]

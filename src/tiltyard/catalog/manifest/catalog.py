@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import (
     CreateMode,
     CreateTarget,
@@ -53,6 +52,7 @@ from tiltyard.catalog.manifest.table import (
     NoManifestTable,
 )
 from tiltyard.catalog.marker import Marker
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import (
@@ -61,7 +61,6 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
     TiltyardError,
 )
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
 
 # Keys of the manifest table's own metadata that are not properties of the root.
@@ -80,7 +79,7 @@ class ManifestCatalog:
     ) -> None:
         self._store = store
         self.table = table
-        self._committer = committer
+        self.committer = committer
         self._clock = clock
 
     @property
@@ -377,7 +376,7 @@ class ManifestCatalog:
     def submit(self, edit: Edit, then: Then | None = None) -> Change:
         """Commit an edit, and do `then` what follows. One request to read, three to commit."""
         self.require_conditions()
-        return self._committer.submit(edit, then)
+        return self.committer.submit(edit, then)
 
     def require_conditions(self) -> None:
         self._store.require_conditions()

@@ -27,7 +27,6 @@ from tiltyard.errors import (
 )
 from tiltyard.store import Retry
 
-LONGEST_QUEUE = 10_000
 LARGEST_GROUP = 1_000
 LONGEST_WAIT = 0.005
 WAIT_STEP = 0.0002
@@ -70,14 +69,20 @@ class _Submission:
 class Committer:
     """Commits edits to one manifest. One caller at a time leads, the others wait."""
 
-    def __init__(self, table: ManifestTable, retry: Retry) -> None:
+    def __init__(self, table: ManifestTable, retry: Retry, *, longest_queue: int = 10_000) -> None:
         self._table = table
         self._retry = retry
+        self._longest_queue = longest_queue
         self._queue: deque[_Submission] = deque()
         self._lock = threading.Lock()
         self._has_leader = False
         self._expected = 1
         self._last_seconds = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """How many submissions no leader has taken yet."""
+        return len(self._queue)
 
     def submit(self, edit: Edit, then: Then | None = None) -> Change:
         """Commit an edit, alone or with others; returns when it is durable, or raises its error.
@@ -88,8 +93,8 @@ class Committer:
         """
         submission = _Submission(edit, then)
         with self._lock:
-            if len(self._queue) >= LONGEST_QUEUE:
-                raise ThrottlingError(f"{LONGEST_QUEUE} changes wait for the manifest already")
+            if self.waiting >= self._longest_queue:
+                raise ThrottlingError(f"{self.waiting} changes wait for the manifest already")
             self._queue.append(submission)
             leads, self._has_leader = not self._has_leader, True
         group: list[_Submission] = []
@@ -126,9 +131,9 @@ class Committer:
         """All submissions that wait. Callers of the last group mostly submit again, so a leader
         waits for as many, but not for long. A caller that is alone soon expects nobody."""
         deadline = time.monotonic() + min(LONGEST_WAIT, self._last_seconds)
-        while len(self._queue) < self._expected and time.monotonic() < deadline:
+        while self.waiting < self._expected and time.monotonic() < deadline:
             time.sleep(WAIT_STEP)
-        return [self._queue.popleft() for _ in range(min(len(self._queue), LARGEST_GROUP))]
+        return [self._queue.popleft() for _ in range(min(self.waiting, LARGEST_GROUP))]
 
     def _commit_group(self, group: list[_Submission]) -> None:
         """Decide about all submissions that wait. They join the group."""
@@ -136,36 +141,40 @@ class Committer:
         group += members
         started = time.monotonic()
         try:
-            for _ in self._retry:
-                draft, outcomes = self._draft(members)
-                try:
-                    if not draft.is_empty:
-                        self._table.commit(draft)
-                except LostRaceError:
-                    continue
-                for submission, outcome in zip(members, outcomes, strict=True):
-                    submission.error = outcome if isinstance(outcome, TiltyardError) else None
-                    submission.change = outcome if isinstance(outcome, Change) else None
-                self._expected = max(len(members), self._expected // 2)
-                self._last_seconds = time.monotonic() - started
-                return
-            raise ConcurrentModificationError(
-                f"others changed the catalog first, {self._retry.attempts} times in a row"
-            )
+            outcomes = self._commit([submission.edit for submission in members])
+            for submission, outcome in zip(members, outcomes, strict=True):
+                submission.error = outcome if isinstance(outcome, TiltyardError) else None
+                submission.change = outcome if isinstance(outcome, Change) else None
+            self._expected = max(len(members), self._expected // 2)
+            self._last_seconds = time.monotonic() - started
         except BaseException as error:
             _fail(members, error)
 
-    def _draft(self, group: list[_Submission]) -> tuple[Draft, list[Change | TiltyardError]]:
-        draft = Draft(self._table.read_for_writing())
-        outcomes: list[Change | TiltyardError] = []
-        for submission in group:
-            try:
-                change = submission.edit.apply(draft)
-                draft.apply(change)
-                outcomes.append(change)
-            except TiltyardError as error:
-                outcomes.append(error)
-        return draft, outcomes
+    def _commit(self, edits: Sequence[Edit]) -> list[Change | TiltyardError]:
+        """Commit what is not refused of some edits; the change or the refusal of each."""
+
+        def attempt() -> list[Change | TiltyardError]:
+            draft = Draft(self._table.read_for_writing())
+            outcomes = [_apply(edit, draft) for edit in edits]
+            if not draft.is_empty:
+                self._table.commit(draft)
+            return outcomes
+
+        try:
+            return self._retry.on(LostRaceError, attempt)
+        except LostRaceError as lost:
+            raise ConcurrentModificationError(
+                f"others changed the catalog first, {self._retry.attempts} times in a row"
+            ) from lost
+
+
+def _apply(edit: Edit, draft: Draft) -> Change | TiltyardError:
+    try:
+        change = edit.apply(draft)
+    except TiltyardError as refusal:
+        return refusal
+    draft.apply(change)
+    return change
 
 
 def _follow_up(group: Sequence[_Submission]) -> None:

@@ -29,9 +29,9 @@ from tiltyard.job_options import JobProgress
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
 from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
+from tiltyard.spark.session import freeze_gc
 from tiltyard.spark.table import cores
 from tiltyard.spark.target import opened
-from tiltyard.spark.tuning import freeze_gc
 
 log = logging.getLogger(__name__)
 

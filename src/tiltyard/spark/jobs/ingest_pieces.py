@@ -12,19 +12,19 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import TiltyardError
 from tiltyard.job_options import SourceOptions
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns
 from tiltyard.spark.jobs.ingest_plan import Frame, IngestAction, Ingested, ledger_of
 from tiltyard.spark.jobs.records import Records, Reject
 from tiltyard.spark.jobs.sources import SourceFile
+from tiltyard.spark.session import bounded_batches
 from tiltyard.spark.target import Target
-from tiltyard.spark.tuning import bounded_batches
 from tiltyard.spark.write import as_stored, write_files
 from tiltyard.tables.fragments import DEFAULT_LIMITS, rows_of
 from tiltyard.tables.ledger import Loaded

@@ -14,11 +14,11 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InternalError, TiltyardError, translate
 from tiltyard.job_options import PurgeJob
 from tiltyard.lifecycle.arbiter import PurgeClaim
-from tiltyard.lifecycle.purge import Purge, Receipt
+from tiltyard.lifecycle.purge import Purge, PurgeOutcome, Receipt
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings
