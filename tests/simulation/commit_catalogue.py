@@ -16,12 +16,12 @@ MANAGED = "managed versions"
 
 _THREE = ("create", "append", "append")
 _FOUR = (*_THREE, "append")
-_STARTS = [
+STARTS = (
     _THREE,
     (*_FOUR, "tag2"),
     (*_FOUR, "delete3"),  # with versions that stay behind the boundary
     (*_THREE, "branch"),
-]
+)
 VERBS = (
     "append",
     "update",
@@ -120,25 +120,29 @@ _MANAGED = [
 
 
 def managed(bounds: Bounds) -> Iterator[Scenario]:
-    yield from (_made(MANAGED, each, bounds) for each in _MANAGED)
+    yield from (_made(MANAGED, line, bounds) for line in _MANAGED)
 
 
-def pairs(faults: int = 1, arbiters: Sequence[str] = (MARKED, ROWS)) -> Iterator[Scenario]:
+def pairs(
+    faults: int = 1,
+    arbiters: Sequence[str] = (MARKED, ROWS),
+    starts: Sequence[tuple[str, ...]] = STARTS,
+) -> Iterator[Scenario]:
     for arbiter in arbiters:
-        for start in _STARTS:
+        for start in starts:
             for one, other in combinations_with_replacement(VERBS, 2):
                 on_branch = "branch" in one or "branch" in other
                 if not on_branch or "branch" in start:
                     yield Scenario(arbiter, start, ((one,), (other,)), Bounds(faults))
 
 
-def stalled(bounds: Bounds) -> Iterator[Scenario]:
-    for arbiter in (MARKED, ROWS):
-        yield from (_made(arbiter, each, bounds) for each in _STALLED)
+def stalled(bounds: Bounds, arbiters: Sequence[str] = (MARKED, ROWS)) -> Iterator[Scenario]:
+    for arbiter in arbiters:
+        yield from (_made(arbiter, line, bounds) for line in _STALLED)
 
 
 def replaced(bounds: Bounds) -> Iterator[Scenario]:
-    yield from (_made(MARKED, each, bounds) for each in _REPLACED)
+    yield from (_made(MARKED, line, bounds) for line in _REPLACED)
 
 
 def larger() -> Iterator[Scenario]:

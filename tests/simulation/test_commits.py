@@ -48,13 +48,16 @@ def _must_hold(scenarios: Iterator[Scenario], most_states: int) -> int:
     return states
 
 
-def test_no_two_of_writers_collectors_and_taggers_lose_anything() -> None:
-    pairs = commit_catalogue.pairs(faults=0, arbiters=[commit_catalogue.MARKED])
+@pytest.mark.parametrize("start", commit_catalogue.STARTS, ids="+".join)
+def test_no_two_of_writers_collectors_and_taggers_lose_anything(start: tuple[str, ...]) -> None:
+    pairs = commit_catalogue.pairs(faults=0, arbiters=[commit_catalogue.MARKED], starts=[start])
     assert _must_hold(pairs, FEW) > 4_000
 
 
-def test_no_writer_that_stalls_loses_anything() -> None:
-    assert _must_hold(commit_catalogue.stalled(Bounds(1, switches=1)), FEW) > 4_000
+@pytest.mark.parametrize("arbiter", [commit_catalogue.MARKED, commit_catalogue.ROWS])
+def test_no_writer_that_stalls_loses_anything(arbiter: str) -> None:
+    stalled = commit_catalogue.stalled(Bounds(1, switches=1), [arbiter])
+    assert _must_hold(stalled, FEW) > 4_000
 
 
 def test_no_versions_that_are_rows_are_lost() -> None:

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.simulation.actors import NO_WAIT, Tokens
+import tiltyard
+from tests.behaviours.calls import create
+from tests.simulation.actors import DIRECTORY, NO_WAIT, Tokens, open_services
+from tests.simulation.datasets import APPEND
 from tests.simulation.files import PlainFiles
 from tests.simulation.register import Register
 from tiltyard.catalog import version_files
-from tiltyard.catalog.base import DropTerms
+from tiltyard.catalog.base import CreateMode, DropTerms
 from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AddTable, DropTable, Edit, RenameTable, UndropTable
 from tiltyard.catalog.manifest.rows import TABLE, Row
 from tiltyard.catalog.manifest.table import ManifestTable
-from tiltyard.catalog.pylance import Lance, LostRaceError
+from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
+from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
-from tiltyard.errors import TableAlreadyExistsError
+from tiltyard.errors import TableAlreadyExistsError, TiltyardError
 from tiltyard.lifecycle.recreation import FENCE
+from tiltyard.namespace.services import Services
 from tiltyard.settings import Settings
 from tiltyard.store import MemoryStore, NotThere, Store, open_store
 from tiltyard.tables.files import LanceFiles
+from tiltyard.versions.base import NewVersion
+from tiltyard.versions.retention import branch_names
 
 LOCATION = "t.lance"
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -139,6 +147,81 @@ def test_a_fence_over_a_base_that_is_gone_says_so(case: Case) -> None:
 
 
 # -- the register
+
+
+# -- datasets
+
+
+class Table:
+    """A table of three versions, and who appends to it."""
+
+    def __init__(self, services: Services, append: Callable[[Any], object]) -> None:
+        self.services = services
+        self.append = append
+        for _ in range(2):
+            with self.open() as dataset:
+                append(dataset)
+
+    def open(self) -> AbstractContextManager[Any]:
+        return self.services.access.change(self.services.access.find(("t",)))
+
+    def latest(self) -> int:
+        newest = self.services.versions.latest(("t",))
+        return newest.version if newest else 0
+
+
+@pytest.fixture(params=["plain", "lance"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    if request.param == "plain":
+        services: Services = open_services(
+            DIRECTORY, MemoryStore(), Clock(lambda: 0, Tokens("a")), retry=NO_WAIT
+        )
+        services.creation.create(("t",), "a", CreateMode.CREATE, {})
+        return Table(services, lambda dataset: dataset.commit(APPEND))
+    catalog = tiltyard.connect(tmp_path, manifest_enabled=False)
+    create(catalog, "t", data=ROWS)
+    return Table(catalog.services, lambda dataset: dataset.insert(ROWS))
+
+
+def test_appends_go_well_with_each_other_and_not_with_a_restore(table: Table) -> None:
+    with table.open() as dataset:
+        with table.open() as other:
+            table.append(other)
+        table.append(dataset)
+    assert table.latest() == 5
+    with table.open() as dataset:
+        table.services.references.restore(("t",), 1, None)
+        with pytest.raises((TiltyardError, *FAILURES)):
+            table.append(dataset)
+    assert table.latest() == 6
+
+
+def test_a_restore_goes_well_with_everything(table: Table) -> None:
+    with table.open() as dataset:
+        with table.open() as other:
+            table.append(other)
+        table.services.references.restore(("t",), 1, None)
+        assert table.services.context.lance.restore(dataset, 2).version == 6
+
+
+def test_a_branch_is_noted_after_its_first_version_is_there(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = table.services.versions.create
+    noted: list[list[str]] = []
+
+    def publishing(new: NewVersion) -> VersionFile:
+        created = publish(new)
+        noted.append(branch_names(table.services.context.store, LOCATION))
+        return created
+
+    monkeypatch.setattr(table.services.versions, "create", publishing)
+    table.services.references.create_branch(("t",), "side", version=2, origin=None)
+    assert noted == [[]]
+    assert branch_names(table.services.context.store, LOCATION) == ["side"]
+    branched = table.services.versions.latest(("t",), "side")
+    assert branched is not None
+    assert branched.version == 2
 
 
 class Registers:

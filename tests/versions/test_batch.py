@@ -19,11 +19,11 @@ from tests.behaviours.calls import PEOPLE, create, drop, refused
 from tests.behaviours.processes import context
 from tests.kit.catalogs import open_faulty
 from tests.kit.stores import Crash, Fault
+from tests.versions.calls import MORE, append
 from tests.versions.staging import publish, stage
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.table import ManifestTable
 
-MORE = PEOPLE.slice(0, 1)
 BOTH = ("one", "two")
 
 
@@ -44,15 +44,15 @@ def _seen(root: Path) -> set[tuple[int, int]]:
     """What a newcomer sees of each table: its version and its rows, by every way to read it."""
     catalog = _open(root)
     snapshot = catalog.versions.snapshot()
-    found = set()
+    seen = set()
     for table in BOTH:
         opened = [
             snapshot.open([table]),
             catalog.open_table([table]),
             lance.dataset(namespace_client=catalog, table_id=[table]),
         ]
-        found |= {(version.version, version.count_rows()) for version in opened}
-    return found
+        seen |= {(dataset.version, dataset.count_rows()) for dataset in opened}
+    return seen
 
 
 BEFORE, AFTER = (1, len(PEOPLE)), (2, len(PEOPLE) + 1)
@@ -72,7 +72,7 @@ def test_two_tables_are_committed_together(root: Path) -> None:
 def test_or_none_of_them_is(root: Path) -> None:
     catalog = _open(root)
     entries = stage(catalog, MORE, *BOTH)
-    lance.write_dataset(MORE, namespace_client=catalog, table_id=["two"], mode="append")
+    append(catalog, "two")
     with refused(ErrorCode.CONCURRENT_MODIFICATION):
         publish(catalog, entries)
     assert catalog.open_table(["one"]).version == 1
@@ -93,8 +93,8 @@ def test_the_same_batch_again_is_the_same(root: Path) -> None:
     entries = stage(catalog, MORE, *BOTH)
     bodies = [Path("/" + entry.manifest_path).read_bytes() for entry in entries]
     publish(catalog, entries)
-    for each, body in zip(entries, bodies, strict=True):
-        Path("/" + each.manifest_path).write_bytes(body)
+    for entry, body in zip(entries, bodies, strict=True):
+        Path("/" + entry.manifest_path).write_bytes(body)
     assert publish(catalog, entries) == [2, 2]
     assert _seen(root) == {AFTER}
 
@@ -109,9 +109,9 @@ def test_a_crash_at_any_request_leaves_both_or_neither(root: Path, fault: Fault)
         plan = store.plan(fault, after=at)
         with suppress(Crash):
             publish(client, entries)
-        found = _seen(root)
-        assert len(found) == 1, f"half a commit after {store.requests[-1]}"
-        (now,) = found
+        states = _seen(root)
+        assert len(states) == 1, f"half a commit after {store.requests[-1]}"
+        (now,) = states
         assert now in (base[-1], (base[-1][0] + 1, base[-1][1] + 1))
         seen.add(now == base[-1])
         base.append(now)
@@ -151,7 +151,7 @@ def test_whoever_is_killed_meanwhile(root: Path) -> None:
             for _ in range(8):
                 child.recv()
                 snapshot = _open(root).versions.snapshot()
-                assert len({each.version for each in snapshot}) == 1
+                assert len({table.version for table in snapshot}) == 1
         ((version, rows),) = _seen(root)
         assert rows == len(PEOPLE) + version - 1
         assert version > reached + 4

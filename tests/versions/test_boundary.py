@@ -149,10 +149,10 @@ def test_a_sequence_that_begins_again_has_a_boundary_of_its_own(
 
     assert "begin again" in caplog.text
     assert store.get("__gc/t.lance/versions.boundary").body == str(CLOSED).encode()
-    for each in (old, stale, boundary(store)):
-        assert each.mark() == (2, 0)
-        assert each.retention().shows(1)
-        each.check(1)
+    for known in (old, stale, boundary(store)):
+        assert known.mark() == (2, 0)
+        assert known.retention().shows(1)
+        known.check(1)
     boundary(store).advance(2, keep=[1])
     assert (stale.retention().boundary, stale.retention().retained) == (2, {1})
 

@@ -8,13 +8,13 @@ import lance
 import lance_namespace as api
 import pyarrow as pa
 import pytest
-from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import create
 from tests.behaviours.modes import COMPATIBILITY, V1, Mode
 from tests.kit.catalogs import open_faulty
 from tests.peers.clients import open_pylance
+from tests.versions.calls import delete, versions
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import Boundary
@@ -52,39 +52,26 @@ def _write(catalog: DirectoryNamespace, rows: pa.Table = OLD, mode: str = "appen
     lance.write_dataset(rows, namespace_client=catalog, table_id=TABLE, mode=mode)
 
 
-def _versions(catalog: DirectoryNamespace) -> list[int]:
-    found = catalog.list_table_versions(api.ListTableVersionsRequest(id=TABLE))
-    return [version.version for version in found.versions]
-
-
-def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
-    catalog.batch_delete_table_versions(
-        api.BatchDeleteTableVersionsRequest(
-            id=TABLE, ranges=[VersionRange(start_version=first, end_version=last + 1)]
-        )
-    )
-
-
 def _collected(catalog: DirectoryNamespace) -> None:
     """A table of seven versions, of which the first six were deleted."""
     _write(catalog, mode="create")
     for _ in range(6):
         _write(catalog)
-    _delete(catalog, 1, 6)
+    delete(catalog, *TABLE, first=1, last=6)
 
 
-def _replace(root: str, mode: Mode, versions: int) -> None:
+def _replace(root: str, mode: Mode, count: int) -> None:
     """As Lance's own client does."""
     peer = open_pylance({"root": root, **mode.properties})
     peer.drop_table(api.DropTableRequest(id=TABLE))
     lance.write_dataset(NEW, namespace_client=peer, table_id=TABLE)
-    for _ in range(versions - 1):
+    for _ in range(count - 1):
         lance.write_dataset(NEW, namespace_client=peer, table_id=TABLE, mode="append")
 
 
 def _rows(catalog: DirectoryNamespace) -> list[int]:
-    found: list[int] = lance.dataset(namespace_client=catalog, table_id=TABLE).to_table()["id"]
-    return found.to_pylist()  # type: ignore[attr-defined,no-any-return]
+    rows = lance.dataset(namespace_client=catalog, table_id=TABLE).to_table()
+    return list(rows["id"].to_pylist())
 
 
 def test_readers_and_writers_go_on_with_the_new_table(
@@ -93,14 +80,14 @@ def test_readers_and_writers_go_on_with_the_new_table(
     _collected(catalog)
     _replace(root, mode, 2)
 
-    assert _versions(catalog) == [1, 2]
+    assert versions(catalog, *TABLE) == [1, 2]
     wanted = api.DescribeTableVersionRequest(id=TABLE, version=1)
     assert catalog.describe_table_version(wanted).version.version == 1
     for client in (catalog, _tracked(root, mode)):
         _write(client)
 
     assert "begin again" in caplog.text
-    assert _versions(catalog) == [1, 2, 3, 4]
+    assert versions(catalog, *TABLE) == [1, 2, 3, 4]
     assert _rows(catalog) == [7, 7, 1, 1]
 
 
@@ -110,10 +97,10 @@ def test_a_collector_goes_on_with_the_new_table(
     _collected(catalog)
     _replace(root, mode, 3)
 
-    _delete(catalog, 1, 1)
-    assert _versions(catalog) == [2, 3]
+    delete(catalog, *TABLE, first=1, last=1)
+    assert versions(catalog, *TABLE) == [2, 3]
     _write(catalog)
-    assert _versions(_tracked(root, mode)) == [2, 3, 4]
+    assert versions(_tracked(root, mode), *TABLE) == [2, 3, 4]
 
 
 def test_a_scrub_deletes_nothing_of_the_new_table(
@@ -123,7 +110,7 @@ def test_a_scrub_deletes_nothing_of_the_new_table(
     _replace(root, mode, 3)
 
     assert catalog.services.versions.scrub(("people",)) == []
-    assert _versions(catalog) == [1, 2, 3]
+    assert versions(catalog, *TABLE) == [1, 2, 3]
 
 
 def test_a_writer_that_had_opened_the_old_table_is_refused(
@@ -137,7 +124,7 @@ def test_a_writer_that_had_opened_the_old_table_is_refused(
     with pytest.raises(OSError, match=r"conflict|concurrent writers"):
         stale.insert(OLD)
 
-    assert _versions(catalog) == [1, 2, 3]
+    assert versions(catalog, *TABLE) == [1, 2, 3]
     assert _rows(catalog) == [7, 7, 7]
 
 
@@ -167,11 +154,11 @@ def test_a_purge_begins_no_new_incarnation(
     create(catalog, *TABLE, data=NEW)
     _write(catalog, NEW)
 
-    assert _versions(catalog) == [8, 9]
+    assert versions(catalog, *TABLE) == [8, 9]
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
     assert [
-        version.version for version in version_files.every(catalog.context.store, "people.lance")
+        file.version for file in version_files.every(catalog.context.store, "people.lance")
     ] == [8, 9]
     directory = f"{names.BOUNDARIES}/people.lance"
     boundary = Boundary(catalog.context.store, directory, catalog.context.clock, Retry())
@@ -231,7 +218,7 @@ def test_a_number_that_others_have_passed_is_not_given_again(
     _write(catalog)
     body = catalog.context.store.get(key_of("people.lance", 2)).body  # based on 1
     _replace(root, mode, 4)
-    catalog.context.store.delete_many(key_of("people.lance", each) for each in (1, 2))
+    catalog.context.store.delete_many(key_of("people.lance", version) for version in (1, 2))
 
     with pytest.raises(ConcurrentModificationError, match="of another table"):
         catalog.services.versions.create(_staged(catalog, body, 2))

@@ -5,24 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Thread
 
-import lance
 import lance_namespace as api
 import pytest
 from lance_namespace.errors import ErrorCode
-from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, declare, describe, drop, make_namespace, refused
 from tests.kit.catalogs import open_faulty, to_change
 from tests.kit.stores import Fault
+from tests.versions.calls import MORE, append, delete, versions
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.manifest.edits import StartManaging
 from tiltyard.catalog.manifest.table import WRITER_FLAGS
 from tiltyard.errors import ConcurrentModificationError, VersionBehindBoundaryError
 from tiltyard.tables import fragments
 from tiltyard.versions.management import StoredAs
-
-MORE = PEOPLE.slice(0, 1)
 
 
 @pytest.fixture
@@ -36,64 +33,47 @@ def _open(tmp_path: Path, **rest: object) -> DirectoryNamespace:
     )
 
 
-def _append(catalog: DirectoryNamespace, table: str, times: int = 1) -> None:
-    for _ in range(times):
-        lance.write_dataset(MORE, namespace_client=catalog, table_id=[table], mode="append")
-
-
-def _versions(catalog: DirectoryNamespace, table: str) -> list[int]:
-    request = api.ListTableVersionsRequest(id=[table])
-    return [version.version for version in catalog.list_table_versions(request).versions]
-
-
-def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> None:
-    ranges = [VersionRange(start_version=first, end_version=last + 1)]
-    catalog.batch_delete_table_versions(
-        api.BatchDeleteTableVersionsRequest(id=[table], ranges=ranges)
-    )
-
-
 def _is_managed(catalog: DirectoryNamespace, *table: str) -> bool:
-    found = catalog.context.catalog.find(table)
-    return found.managed and not found.becoming_managed
+    row = catalog.context.catalog.find(table)
+    return row.managed and not row.becoming_managed
 
 
 def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    _append(catalog, "people", 4)
-    _delete(catalog, "people", 2, 3)
+    append(catalog, "people", times=4)
+    delete(catalog, "people", first=2, last=3)
     declare(catalog, "plants")
     done = {table.id: table for table in catalog.versions.manage()}
     assert done["people",].added == 3
     assert done["plants",].versions is StoredAs.ROWS
-    assert _versions(catalog, "people") == [1, 4, 5]
-    _append(catalog, "people")
+    assert versions(catalog, "people") == [1, 4, 5]
+    append(catalog, "people")
     assert catalog.open_table(["people"]).count_rows() == len(PEOPLE) + 5
     create(catalog, "plants")
-    assert _versions(catalog, "plants") == [1]
+    assert versions(catalog, "plants") == [1]
 
 
 def test_a_second_run_has_nothing_to_do(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
-    assert [each.added for each in catalog.versions.manage(dry_run=True)] == [1]
+    assert [table.added for table in catalog.versions.manage(dry_run=True)] == [1]
     assert not _is_managed(catalog, "people")
-    assert [each.added for each in catalog.versions.manage()] == [1]
+    assert [table.added for table in catalog.versions.manage()] == [1]
     before = catalog.context.manifest.table.read().version
-    assert [each.added for each in catalog.versions.manage()] == [0]
+    assert [table.added for table in catalog.versions.manage()] == [0]
     assert catalog.context.manifest.table.read().version == before
 
 
 def test_the_boundary_is_kept(catalog: DirectoryNamespace) -> None:
     create(catalog, "people")
     stale = to_change(catalog, "people")
-    _append(catalog, "people", 3)
-    _delete(catalog, "people", 1, 2)
+    append(catalog, "people", times=3)
+    delete(catalog, "people", first=1, last=2)
     catalog.versions.manage()
     with pytest.raises(OSError, match=r"conflict|concurrent"):
         stale.insert(MORE)
     with pytest.raises(VersionBehindBoundaryError):
         catalog.services.versions.check_base(catalog.context.catalog.find(("people",)), 1)
-    assert _versions(catalog, "people") == [3, 4]
+    assert versions(catalog, "people") == [3, 4]
 
 
 def test_without_a_manifest_it_is_refused(tmp_path: Path) -> None:
@@ -111,8 +91,8 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
     assert done["people",].versions is StoredAs.FILES
     assert "V1" in (done["people",].reason or "")
     assert done["prod", "people"].versions is StoredAs.ROWS
-    _append(catalog, "people")
-    assert _versions(catalog, "people") == [1, 2]
+    append(catalog, "people")
+    assert versions(catalog, "people") == [1, 2]
     with refused(ErrorCode.INVALID_TABLE_STATE):
         catalog.versions.hide(["people"], 1)
     with refused(ErrorCode.INVALID_TABLE_STATE):
@@ -134,17 +114,17 @@ def test_whoever_meets_a_table_on_its_way_finishes_it(
     catalog: DirectoryNamespace, tmp_path: Path
 ) -> None:
     create(catalog, "people")
-    _append(catalog, "people")
+    append(catalog, "people")
     catalog.context.manifest.manage_versions()
     table = catalog.context.catalog.find(("people",))
     catalog.context.manifest.submit(StartManaging(table.id, table.location))
     newcomer = _open(tmp_path)
-    assert _versions(newcomer, "people") == [1, 2]
+    assert versions(newcomer, "people") == [1, 2]
     assert newcomer.open_table(["people"]).version == 2
     assert not _is_managed(newcomer, "people"), "a reader changes nothing"
-    _append(newcomer, "people")
+    append(newcomer, "people")
     assert _is_managed(catalog, "people")
-    assert _versions(catalog, "people") == [1, 2, 3]
+    assert versions(catalog, "people") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("verb", ["put_new", "first"])
@@ -164,7 +144,7 @@ def test_a_writer_that_trusts_files_meets_the_rows(
         )
     dataset.insert(MORE)
     assert dataset.version == 2
-    assert _versions(catalog, "people") == [1, 2]
+    assert versions(catalog, "people") == [1, 2]
     assert catalog.open_table(["people"]).count_rows() == len(PEOPLE) + 1
 
 
@@ -178,7 +158,7 @@ def test_a_collector_that_trusts_files_meets_the_rows(
     catalog: DirectoryNamespace, tmp_path: Path
 ) -> None:
     create(catalog, "people")
-    _append(catalog, "people", 3)
+    append(catalog, "people", times=3)
     collector, store = open_faulty(catalog)
     collector.context.catalog.find(("people",))
     store.plan(
@@ -187,8 +167,8 @@ def test_a_collector_that_trusts_files_meets_the_rows(
         key="*/_versions",
         hook=lambda: _open(tmp_path).versions.manage(),
     )
-    _delete(collector, "people", 1, 2)
-    assert _versions(catalog, "people") == [3, 4]
+    delete(collector, "people", first=1, last=2)
+    assert versions(catalog, "people") == [3, 4]
     table = catalog.context.catalog.find(("people",))
     with pytest.raises(VersionBehindBoundaryError):
         catalog.services.versions.check_base(table, 1)
@@ -203,7 +183,7 @@ def test_a_write_in_two_halves_that_began_before_is_done_again(
     catalog.versions.manage()
     with pytest.raises(ConcurrentModificationError):
         catalog.writes.finish(pending, written, MORE.schema)
-    assert _versions(catalog, "people") == [1]
+    assert versions(catalog, "people") == [1]
 
 
 def test_a_dropped_table_can_come_back_and_be_brought_in(catalog: DirectoryNamespace) -> None:
@@ -212,7 +192,7 @@ def test_a_dropped_table_can_come_back_and_be_brought_in(catalog: DirectoryNames
     catalog.versions.manage()
     catalog.undrop_table(["people"])
     assert not _is_managed(catalog, "people")
-    assert _versions(catalog, "people") == [1]
+    assert versions(catalog, "people") == [1]
     catalog.versions.manage()
     assert _is_managed(catalog, "people")
     assert describe(catalog, "people").managed_versioning

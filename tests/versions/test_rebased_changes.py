@@ -111,7 +111,7 @@ def _ids(catalog: DirectoryNamespace) -> Counter[int]:
 
 
 def _changed(before: Counter[int], change: Change) -> Counter[int]:
-    name = next(each for each, known in CHANGES.items() if known is change)
+    name = next(name for name, known in CHANGES.items() if known is change)
     gone = 10 if name.endswith("all") else 2
     return before - Counter([gone]) + Counter([77] if name.startswith("update") else [])
 

@@ -70,16 +70,16 @@ def test_every_acknowledged_row_is_there(place: Place, writers: int, turns: int)
         collector.send(None)
         deleted = collector.recv()
 
-    found = Counter(
+    rows = Counter(
         (row["writer"], row["turn"])
         for row in lance.dataset(namespace_client=catalog, table_id=["t"]).to_table().to_pylist()
     )
-    acknowledged = {(row.writer, row.turn) for row in done if row.error is None}
-    in_doubt = {(row.writer, row.turn) for row in done if row.error and "unknown" in row.error}
-    assert acknowledged <= set(found)
-    assert set(found) <= acknowledged | in_doubt
-    assert set(found.values()) == {1}, "no row came twice"
-    assert len(acknowledged) >= len(done) // 2, [row.error for row in done if row.error]
+    acknowledged = {(turn.writer, turn.turn) for turn in done if turn.error is None}
+    in_doubt = {(turn.writer, turn.turn) for turn in done if turn.error and "unknown" in turn.error}
+    assert acknowledged <= set(rows)
+    assert set(rows) <= acknowledged | in_doubt
+    assert set(rows.values()) == {1}, "no row came twice"
+    assert len(acknowledged) >= len(done) // 2, [turn.error for turn in done if turn.error]
     assert deleted, "the collector had something to do"
 
 
@@ -141,8 +141,8 @@ def collect(orders: Connection, opened: Mapping[str, str], keep: int) -> None:
     catalog = tiltyard.DirectoryNamespace(**opened)
     deleted = 0
     while not orders.poll(0.05):
-        found = catalog.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
-        old = [version.version for version in found][:-keep]
+        listed = catalog.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
+        old = [version.version for version in listed][:-keep]
         if old:
             request = api.BatchDeleteTableVersionsRequest(
                 id=["t"],

@@ -1,18 +1,17 @@
-"""Our own commits arrive in the versions room, in every mode, tracked or not."""
+"""Our own commits are published by `TableVersions`, in every mode, tracked or not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import lance_namespace as api
 import pyarrow as pa
 import pytest
-from lance_namespace_urllib3_client.models.version_range import VersionRange
 
 import tiltyard
 from tests.behaviours.calls import PEOPLE, create, drop
 from tests.kit.catalogs import to_change
+from tests.versions.calls import MORE, delete
 from tiltyard import DirectoryNamespace
 from tiltyard.catalog.base import Table
 from tiltyard.errors import (
@@ -28,7 +27,6 @@ MODES = {
     "manifest": {"dir_listing_enabled": False},
     "both": {},
 }
-MORE = PEOPLE.slice(0, 1)
 
 
 @pytest.fixture(params=MODES.values(), ids=MODES)
@@ -40,7 +38,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> DirectoryNamespac
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The versions that went through the room."""
+    """The versions that were published."""
     seen: list[int] = []
     publish = FileVersions.create
 
@@ -57,14 +55,7 @@ def _people(catalog: DirectoryNamespace) -> Table:
     return catalog.context.catalog.find(("people",))
 
 
-def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
-    ranges = [VersionRange(start_version=first, end_version=last + 1)]
-    catalog.batch_delete_table_versions(
-        api.BatchDeleteTableVersionsRequest(id=["people"], ranges=ranges)
-    )
-
-
-def test_every_kind_of_change_goes_through_the_room(
+def test_every_kind_of_change_is_published(
     catalog: DirectoryNamespace, published: list[int]
 ) -> None:
     dataset = to_change(catalog, "people")
@@ -122,7 +113,7 @@ def test_who_slept_through_a_deletion_is_told(catalog: DirectoryNamespace) -> No
     def cleaned_up() -> None:
         for _ in range(3):
             to_change(catalog, "people").insert(MORE)
-        _delete(catalog, 1, 3)
+        delete(catalog, "people", first=1, last=3)
 
     with pytest.raises(VersionBehindBoundaryError):
         _insert(catalog, cleaned_up)
