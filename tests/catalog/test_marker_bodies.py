@@ -32,9 +32,7 @@ def test_a_protected_table_stays_protected_when_it_is_hidden_and_shown() -> None
 
     for state in (State.DEREGISTERED, State.LIVE):
         present = marker.read(store, "people")
-        marker.swap(
-            store, "people", present, replace(present.forgotten(), state=state), SYSTEM_CLOCK
-        )
+        marker.swap(store, "people", present, replace(present.cleared(), state=state), SYSTEM_CLOCK)
 
     assert marker.read(store, "people").protected
     assert len(store.get(MARKER).body) == 64

@@ -21,7 +21,7 @@ from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.edits import Edit, RemoveIndex
 from tiltyard.catalog.manifest.rows import Row
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
@@ -212,7 +212,7 @@ class NeverArrives(Renames):
     """Rule: a rename is final by a swap of the marker. This one only looks."""
 
     def _arrive(self, name: str, row: Row) -> bool:
-        return marker.read(self._store, name).handed_to(row)
+        return marker.read(self._store, name).given_to(row)
 
 
 class TrustsLanded(Renames):
@@ -228,7 +228,7 @@ class ReturnsByMarker(Renames):
 
     def rename_back(self, table: Table, target: TableId) -> Table:
         present = marker.read(self._store, target[0])
-        marker.swap(self._store, target[0], present, present.forgotten(), self._clock)
+        marker.swap(self._store, target[0], present, present.cleared(), self._clock)
         self._manifest.submit(RemoveIndex(table.id, table.location))
         return replace(table, id=target)
 
@@ -243,7 +243,9 @@ class DeletesWithoutTombstone(Renames):
 class LeavesRowsOver(ManifestCatalog):
     """Rule: the row of a rename that was undone makes way."""
 
-    def remove_stale_rows(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+    def remove_stale_rows(
+        self, snapshot: ManifestSnapshot, tables: Iterable[str]
+    ) -> ManifestSnapshot:
         return snapshot
 
 

@@ -79,16 +79,16 @@ def _kind_of_moved(objects: Objects, present: Marker) -> str:
     in the trash, `loose` if it was deregistered; `emptied` and at last `buried` by a purge.
     """
     rows = rows_of(objects)
-    if present.buried:
-        return "emptied" if present.buried in rows else "buried"
+    if present.purged_row:
+        return "emptied" if present.purged_row in rows else "buried"
     for row in rows.values():
-        if present.handed_to(row):
+        if present.given_to(row):
             if row.id[0] == names.TRASH:
                 return "emptied" if row.metadata[STATE] == PURGING else "trashed"
             if row.object_id == TABLE:
                 return "returned"
-            return "arrived" if present.arrived else "landed"
-    return "loose" if present.arrived else "moved"
+            return "arrived" if present.final else "landed"
+    return "loose" if present.final else "moved"
 
 
 def of_rows(objects: Objects) -> RowsView:

@@ -38,7 +38,7 @@ class Table:
     @property
     def has_marker(self) -> bool:
         """Whether it lies at `<name>.lance`, where its marker decides about it, and not its row."""
-        return names.is_marked(self.id, self.location)
+        return len(self.id) == 1 and names.root_table_at(self.location, self.id) == self.id[0]
 
 
 @dataclass(frozen=True, slots=True)

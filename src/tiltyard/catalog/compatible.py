@@ -24,7 +24,7 @@ from tiltyard.catalog.manifest.catalog import ManifestCatalog, as_row
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AllOf, Edit, IndexTable, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import Row, check_properties
-from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
+from tiltyard.catalog.manifest.snapshot import EMPTY, ManifestSnapshot
 from tiltyard.catalog.marker import State
 from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
@@ -73,7 +73,7 @@ class CompatibleCatalog:
         below = [table for table in snapshot.table_ids if names.DELIMITER in table]
         return sorted([*self._root_tables(snapshot), *below])
 
-    def _root_tables(self, snapshot: Snapshot) -> list[str]:
+    def _root_tables(self, snapshot: ManifestSnapshot) -> list[str]:
         """Directories that no row gives to another name, and rows that point elsewhere."""
         taken = snapshot.taken_directories
         namespaces = snapshot.children(names.ROOT).namespaces
@@ -170,7 +170,9 @@ class CompatibleCatalog:
         )
         return placed
 
-    def _declared(self, table: TableId, properties: Mapping[str, str], snapshot: Snapshot) -> Table:
+    def _declared(
+        self, table: TableId, properties: Mapping[str, str], snapshot: ManifestSnapshot
+    ) -> Table:
         """A declared root table goes to `<name>.lance`, if nothing was ever there."""
         check_properties(properties)
         location = names.table_directory(table[0])

@@ -183,9 +183,9 @@ class DirectoryCatalog:
         """What lies at the table's location, visible or not. Two requests."""
         self.must_be_flat(table)
         name = table[-1]
-        location, key = names.table_directory(name), names.marker_key(name)
+        location = names.table_directory(name)
         inside = self._store.list(location)
-        return DirectoryState(name, location, inside, marker.read(self._store, name, key))
+        return DirectoryState(name, location, inside, marker.read(self._store, name))
 
     def is_taken(self, name: str) -> bool:
         """Whether a visible table has a name. One request if nothing lies there, else two."""
@@ -236,7 +236,7 @@ class DirectoryCatalog:
             self._require_declarable(table.id, state)
         for table, state in zip(placed, states, strict=True):
             if state.marker.hides:  # an old tombstone
-                following = replace(state.marker.forgotten(), floor=0)
+                following = replace(state.marker.cleared(), floor=0)
                 marker.swap(self._store, state.name, state.marker, following, self._clock)
             self.reserve(table)
         return placed
@@ -246,7 +246,7 @@ class DirectoryCatalog:
         if not state.is_empty or state.marker.state not in (State.LIVE, State.PURGED):
             raise already_exists(table, hint=why_hidden(state))
         if state.marker.state is State.LIVE and not state.can_continue:
-            raise marker.cannot_go_on(state.name)
+            raise marker.cannot_continue(state.name)
         if state.marker.state is State.PURGED:
             age_ms = self._clock.now_ms() - (state.marker.purged_at_ms or 0)
             if age_ms < TOMBSTONE_MS:

@@ -1,10 +1,10 @@
-"""The marker `<name>.deleted`: the arbiter of a table that lies at a V1 location.
+"""The marker `<name>.deleted`: the arbiter of a table at a V1 location.
 
-This module knows the object's format, reads it and swaps it; who may change which state into which
-is the business of `lifecycle`. A listing returns sizes, so the size alone tells whether a marker
-hides its table: `live` is exactly 64 bytes, every other state at least 256. A marker is never
-deleted, and no two bodies of it are equal. Whatever it says, it keeps the floor: the versions at or
-below it may still stand on the list of a stalled purge.
+This module has the object's format, reads it and swaps it; `lifecycle.marker_arbiter` decides which
+state may follow which. A listing returns sizes, so the size alone shows whether a marker hides its
+table: `live` is exactly 64 bytes, every other state at least 256. A marker is never deleted, and no
+two bodies of it are equal. In every state it keeps the floor: versions up to it may still be on the
+list of a stalled purge.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HIDDEN_BYTES = 256
 NONCE_DIGITS = 12
 
 # Lance's own clients know only a file inside the table's directory. Theirs holds these bytes; ours
-# adds the generation, so that a listing tells them apart by their size.
+# adds the generation, so that the sizes in a listing distinguish them.
 NESTED_BODY = b"reserved"
 
 
@@ -52,15 +52,15 @@ class State(StrEnum):
     LIVE = "live"
     DEREGISTERED = "deregistered"  # hidden, no time limit, never purged
     DELETED = "deleted"  # in the trash
-    REVIVING = "reviving"  # a create over a dropped table is under way
+    REVIVING = "reviving"  # a create over a dropped table is in progress
     PURGING = "purging"  # its files are being deleted, no way back
-    PURGED = "purged"  # nothing left; remembers how far its versions went
-    MOVED = "moved"  # renamed: the row that names the nonce has the directory, once `arrived`
+    PURGED = "purged"  # no file is left; the floor has the highest version there was
+    MOVED = "moved"  # renamed: the row with the nonce has the directory, once that is `final`
 
 
 @dataclass(frozen=True)
 class KeptManifest:
-    """The last manifest of a purged table, from which the next one goes on counting."""
+    """The last manifest of a purged table, whose version the next table's versions follow."""
 
     version: int
     key: str
@@ -71,8 +71,9 @@ class KeptManifest:
 class Marker:
     """The body of a marker, and the tag that its next swap needs; no tag means no object yet.
 
-    `unknown` holds fields of other writers, which survive a rewrite of a hidden state. `buried` is
-    the row in the trash for which everything in the directory was given up for ever.
+    `unknown` has fields of other writers, which stay in a rewrite of a hidden state. A rename is
+    `final` once its row exists. `purged_row` is the row in the trash whose purge deletes everything
+    in the directory, which is never used again.
     """
 
     state: State = State.LIVE
@@ -92,8 +93,8 @@ class Marker:
     last_manifest: KeptManifest | None = None
     previous: Marker | None = None
     moved_to: str | None = None
-    arrived: bool = False
-    buried: str | None = None
+    final: bool = False
+    purged_row: str | None = None
     purged_at_ms: int | None = None
     properties: Mapping[str, str] | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
@@ -104,20 +105,21 @@ class Marker:
         return self.state is not State.LIVE
 
     @property
-    def is_underway(self) -> bool:
-        """Whether a create or a rename is going on that may yet show the table again."""
-        is_moving = self.state is State.MOVED and not (self.arrived or self.buried)
+    def in_progress(self) -> bool:
+        """Whether a create or a rename has begun that may still make the table visible."""
+        is_moving = self.state is State.MOVED and not (self.final or self.purged_row)
         is_reserved = self.moved_to == self.table
         return self.state is State.REVIVING or (is_moving and not is_reserved)
 
-    def forgotten(self) -> Marker:
-        """A fresh start: only the tag, the floor, the protection and what others wrote stay."""
+    def cleared(self) -> Marker:
+        """A live marker with the tag, the floor, the protection and the unknown fields of this."""
         return Marker(
             protected=self.protected, floor=self.floor, unknown=self.unknown, tag=self.tag
         )
 
-    def handed_to(self, row: Row) -> bool:
-        """Whether a row has the directory. Nonces never come back: one that differs never will."""
+    def given_to(self, row: Row) -> bool:
+        """Whether the directory was given to a row. A nonce is used once, so a row with another
+        one never gets it."""
         return self.state is State.MOVED and self.nonce == row.metadata.get(MOVED)
 
 
@@ -135,9 +137,9 @@ def hidden_tables(listing: Listing) -> set[str]:
     return {name for name in map(names.marked_name, keys) if name is not None}
 
 
-def read(store: Store, name: str, key: str | None = None) -> Marker:
-    """The marker of a root table; `key` is where it lies, if the caller knows. One request."""
-    key = key or names.marker_key(name)
+def read(store: Store, name: str) -> Marker:
+    """The marker of a root table. One request."""
+    key = names.marker_key(name)
     try:
         blob = store.get(key)
     except NotThere:
@@ -210,7 +212,7 @@ def is_ours_nested(size: int) -> bool:
     return size > len(NESTED_BODY)
 
 
-def cannot_go_on(name: str) -> UnsupportedOperationError:
+def cannot_continue(name: str) -> UnsupportedOperationError:
     """Lance counts from a manifest that exists, and versions must not begin at 1 again."""
     return UnsupportedOperationError(
         f"another client has deleted the files of table '{name}', so its versions can't go on",
@@ -236,8 +238,14 @@ def why_hidden(present: Marker) -> str | None:
 # -- the codec
 
 _WRITTEN_APART = {"state", "nonce", "protected", "unknown", "tag"}
-_PLAIN = [each.name for each in fields(Marker) if each.name not in _WRITTEN_APART]
-# What a live marker has no room to say in words follows its nonce.
+_RENAMED = {"previous": "from", "final": "arrived", "purged_row": "buried"}
+# The other fields, and their names in JSON.
+_PLAIN = {
+    attribute.name: _RENAMED.get(attribute.name, attribute.name)
+    for attribute in fields(Marker)
+    if attribute.name not in _WRITTEN_APART
+}
+# A live marker is too short for these fields, so they follow its nonce.
 _FLOOR, _PROTECTED = "-", "!"
 
 
@@ -259,7 +267,7 @@ def _as_json(marker: Marker) -> dict[str, Any]:
         body["protected"] = 1
     if not marker.hides:
         return body
-    for name in _PLAIN:
+    for name, json_name in _PLAIN.items():
         value = getattr(marker, name)
         if isinstance(value, KeptManifest):
             value = {
@@ -270,7 +278,7 @@ def _as_json(marker: Marker) -> dict[str, Any]:
         elif isinstance(value, Marker):
             value = _as_json(value)
         if value is not None and value is not False and value != 0:
-            body["from" if name == "previous" else name] = value
+            body[json_name] = value
     return {**marker.unknown, **body, "ttl_ms": marker.ttl_ms}
 
 
@@ -301,8 +309,8 @@ def _from_json(body: dict[str, Any]) -> Marker:
     known["protected"] = bool(body.pop("protected", floor.endswith(_PROTECTED)))
     if floor:
         known["floor"] = int(floor.removesuffix(_PROTECTED), 16)
-    for name in _PLAIN:
-        value = body.pop("from" if name == "previous" else name, None)
+    for name, json_name in _PLAIN.items():
+        value = body.pop(json_name, None)
         if value is None:
             continue
         if name == "last_manifest":

@@ -20,7 +20,7 @@ from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import is_lifted, why_hidden
 from tiltyard.catalog.manifest.catalog import as_row
 from tiltyard.catalog.manifest.edits import AllOf, IndexTable
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import State
 from tiltyard.errors import TiltyardError
 
@@ -128,7 +128,7 @@ class Migration:
         self._lift([table for table in chunk if table.action is MigrationAction.LIFTED])
         self._add([table for table in chunk if table.action is MigrationAction.ADDED])
 
-    def _judge(self, directory: str, snapshot: Snapshot, lifted: bool) -> Migrated:
+    def _judge(self, directory: str, snapshot: ManifestSnapshot, lifted: bool) -> Migrated:
         name = directory.removesuffix(names.TABLE_SUFFIX)
 
         def verdict(action: MigrationAction, reason: str | None = None) -> Migrated:
@@ -163,7 +163,7 @@ class Migration:
         for table in tables:
             present = marker.read(self._store, table.table)
             following = replace(
-                present.forgotten(),
+                present.cleared(),
                 state=State.DEREGISTERED,
                 generation=self._clock.generation(),
             )

@@ -224,11 +224,6 @@ def root_table_at(location: str, identifier: TableId) -> str | None:
     return table_name(location)
 
 
-def is_marked(identifier: TableId, location: str) -> bool:
-    """Whether the marker of a V1 location decides over a table, and not its row."""
-    return len(identifier) == 1 and root_table_at(location, identifier) == identifier[0]
-
-
 def top_directory(location: str) -> str:
     """The directory below the root that a location is, or lies in."""
     return location.partition("/")[0]

@@ -20,7 +20,7 @@ from tiltyard.catalog.base import CreateTarget, DropTerms, RegisterMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.edits import Edit
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.catalog.names import TableId
 from tiltyard.errors import TableNotFoundError, UnsupportedOperationError
@@ -129,7 +129,9 @@ class Arbiter(Protocol):
     def deregister(self, table: Table) -> Table:
         """Take the name of a table away and keep its files."""
 
-    def check_registration(self, wanted: Registration, snapshot: Snapshot) -> CheckedRegistration:
+    def check_registration(
+        self, wanted: Registration, snapshot: ManifestSnapshot
+    ) -> CheckedRegistration:
         """Refuse a registration, or tell what it comes to. Changes nothing."""
 
     def show(self, registration: CheckedRegistration) -> None:

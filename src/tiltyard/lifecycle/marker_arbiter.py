@@ -33,7 +33,7 @@ from tiltyard.catalog.manifest.catalog import as_row
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AllOf, Edit, IndexTable, RemoveIndex, ReplaceTable
 from tiltyard.catalog.manifest.rows import check_properties
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.names import TableId
 from tiltyard.errors import (
@@ -118,7 +118,7 @@ class MarkerArbiter:
         def change() -> None:
             present, version = self._droppable(name)
             following = replace(
-                present.forgotten(),
+                present.cleared(),
                 state=State.DELETED,
                 generation=self._clock.generation(),
                 location=names.table_directory(name),
@@ -204,7 +204,7 @@ class MarkerArbiter:
         def change() -> Marker:
             present = self._restorable(name, generation, keep_newer)
             marker.show_to_peers(self._store, name)
-            self._swap(name, present, present.forgotten())
+            self._swap(name, present, present.cleared())
             return present
 
         return self._again(change)
@@ -258,7 +258,7 @@ class MarkerArbiter:
         def change() -> None:
             present = self._visible(table.id[0])
             if present.protected != protected:
-                following = replace(present.forgotten(), protected=protected)
+                following = replace(present.cleared(), protected=protected)
                 self._swap(table.id[0], present, following)
 
         self._again(change)
@@ -282,7 +282,7 @@ class MarkerArbiter:
         def change() -> None:
             present = self._visible(name)
             following = replace(
-                present.forgotten(),
+                present.cleared(),
                 state=State.DEREGISTERED,
                 generation=self._clock.generation(),
                 properties=table.properties,
@@ -293,7 +293,9 @@ class MarkerArbiter:
         self._manifest.submit(RemoveIndex(table.id, table.location))
         return table
 
-    def check_registration(self, wanted: Registration, snapshot: Snapshot) -> CheckedRegistration:
+    def check_registration(
+        self, wanted: Registration, snapshot: ManifestSnapshot
+    ) -> CheckedRegistration:
         """A directory `<name>.lance` is a name, so it can be shown again under that name only.
 
         Two requests, and one more if the table was renamed.
@@ -342,11 +344,11 @@ class MarkerArbiter:
         """Show a table again that was deregistered, or whose rename did not arrive."""
         name, present = registration.table.id[0], registration.marker
         assert present is not None
-        if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED) or present.buried:
+        if present.state not in (State.LIVE, State.DEREGISTERED, State.MOVED) or present.purged_row:
             raise _not_found(name, present)
         marker.show_to_peers(self._store, name)
         if present.hides:
-            self._swap(name, present, present.forgotten())
+            self._swap(name, present, present.cleared())
 
     # -- purge: list, claim, delete, note that nothing is left
 

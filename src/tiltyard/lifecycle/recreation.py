@@ -131,7 +131,7 @@ class Recreation:
         """
         if present.floor:
             if version_files.latest(self._store, location) is None:
-                raise marker.cannot_go_on(name)
+                raise marker.cannot_continue(name)
             raise already_exists((name,))
         try:
             staged = self._files.stage(location, rows, 0)
@@ -176,9 +176,9 @@ class Recreation:
         if base and not is_there and (kept is None or kept.version != base):
             if marker.read(self._store, name).tag != present.tag:
                 raise ConcurrentModificationError(f"table '{name}' is being purged")
-            raise marker.cannot_go_on(name)
+            raise marker.cannot_continue(name)
         following = replace(
-            present.forgotten(),
+            present.cleared(),
             state=State.REVIVING,
             generation=dropped.generation,
             deleted_at_ms=self._clock.now_ms(),
@@ -217,7 +217,7 @@ class Recreation:
         kept = _kept_manifest(reviving)
         if kept is not None:
             self._store.delete(kept.key)
-        following = replace(reviving.forgotten(), nonce=reviving.nonce)
+        following = replace(reviving.cleared(), nonce=reviving.nonce)
         try:
             marker.swap(self._store, name, reviving, following, self._clock, fresh=False)
         except ConcurrentModificationError:

@@ -1,11 +1,11 @@
 """Tables at `<name>.lance` that have another name: renamed, or undropped under another one.
 
-    live, deleted ── rename ──▶ moved ── its row is there ──▶ moved, arrived ── back ──▶ live
+    live, deleted ── rename ──▶ moved ── its row is there ──▶ moved, final ── back ──▶ live
                                 moved ── no row came ──▶ live
-                                moved, arrived ── the row is purged ──▶ moved, buried
+                                moved, final ── the row is purged ──▶ moved, purged
 
 Here both arbiters meet. The row of the new name carries the nonce of the marker that handed the
-directory over. Until the marker says that the row has arrived, one swap undoes the rename, and a
+directory over. Until the marker says that the rename is final, one swap undoes the rename, and a
 row that came or comes too late counts for nothing, for nonces never return. From then on the row
 decides. So whoever changes such a row first sees to it that the marker says so, and whoever takes
 the directory away from the row, to rename the table back or to purge it, changes the row first.
@@ -114,14 +114,14 @@ class Renames:
         return moved
 
     def _swap_to_moved(
-        self, name: str, present: Marker, owner: str, buried: str | None = None
+        self, name: str, present: Marker, owner: str, purged_row: str | None = None
     ) -> Marker:
         following = replace(
-            present.forgotten(),
+            present.cleared(),
             state=State.MOVED,
             generation=self._clock.generation(),
             moved_to=owner,
-            buried=buried,
+            purged_row=purged_row,
         )
         return marker.swap(self._store, name, present, following, self._clock)
 
@@ -137,10 +137,10 @@ class Renames:
 
         def change() -> bool:
             present = marker.read(self._store, name)
-            if present.handed_to(row) and not present.arrived:
-                following = replace(present, arrived=True)
+            if present.given_to(row) and not present.final:
+                following = replace(present, final=True)
                 marker.swap(self._store, name, present, following, self._clock, fresh=False)
-            return present.handed_to(row)
+            return present.given_to(row)
 
         return self._retry.on(ConcurrentModificationError, change)
 
@@ -161,7 +161,7 @@ class Renames:
                 hint="open the catalog with manifest_enabled=true",
             )
         rows = self._manifest.read().rows_at(names.table_directory(state.name))
-        return next((row for row in rows if state.marker.handed_to(row)), None)
+        return next((row for row in rows if state.marker.given_to(row)), None)
 
     def guarded(self, table: Table, edit: Edit) -> Edit:
         """An edit of a table's row. Of a renamed table it only takes effect once that is final."""
@@ -210,9 +210,9 @@ class Renames:
 
         def change() -> None:
             present = marker.read(self._store, name)
-            if present.handed_to(row):
+            if present.given_to(row):
                 marker.show_to_peers(self._store, name)
-                following = replace(present.forgotten(), protected=PROTECTED in row.metadata)
+                following = replace(present.cleared(), protected=PROTECTED in row.metadata)
                 marker.swap(self._store, name, present, following, self._clock)
 
         self._retry.on(ConcurrentModificationError, change)
@@ -231,11 +231,11 @@ class Renames:
 
         def change() -> bool:
             present = marker.read(self._store, name)
-            if present.buried == trashed.object_id:
+            if present.purged_row == trashed.object_id:
                 return True
-            if not (present.handed_to(trashed) or _is_given_away(trashed, present)):
+            if not (present.given_to(trashed) or _is_given_away(trashed, present)):
                 return False
-            self._swap_to_moved(name, present, name, buried=trashed.object_id)
+            self._swap_to_moved(name, present, name, purged_row=trashed.object_id)
             return True
 
         return self._retry.on(ConcurrentModificationError, change)

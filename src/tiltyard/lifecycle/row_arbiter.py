@@ -34,7 +34,7 @@ from tiltyard.catalog.manifest.edits import (
     UndropTable,
 )
 from tiltyard.catalog.manifest.rows import Row, check_properties, trash_id
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import NONCE_DIGITS
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
@@ -163,7 +163,9 @@ class RowArbiter:
         edit = self._renames.guarded(table, RemoveTable(table.id, table.location))
         return as_table(self._manifest.submit(edit).answer)
 
-    def check_registration(self, wanted: Registration, snapshot: Snapshot) -> CheckedRegistration:
+    def check_registration(
+        self, wanted: Registration, snapshot: ManifestSnapshot
+    ) -> CheckedRegistration:
         """One request, and those to see whether the name is free."""
         check_properties(wanted.properties)
         location = wanted.location

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from tiltyard.catalog import marker, names
+from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.rows import (
     DELETED,
@@ -21,7 +22,7 @@ from tiltyard.catalog.manifest.rows import (
     VERSION,
     Row,
 )
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import State
 from tiltyard.catalog.names import TableId
 from tiltyard.clock import expiry, moment
@@ -69,7 +70,7 @@ class DroppedTable:
     @property
     def has_marker(self) -> bool:
         """Whether its marker decides about it, and not its row."""
-        return names.is_marked(self.id, self.location)
+        return Table(self.id, self.location).has_marker
 
     def is_purgable(self, now: datetime, dropped_before: datetime | None = None) -> bool:
         """Whether its time has come: its own, or the one of a caller's cutoff."""
@@ -166,7 +167,7 @@ class TrashReader:
         return replace(dropped, bytes=size)
 
 
-def _in_rows(snapshot: Snapshot) -> Iterator[DroppedTable]:
+def _in_rows(snapshot: ManifestSnapshot) -> Iterator[DroppedTable]:
     """Every dropped table of the manifest, oldest drop first."""
     for row in sorted(snapshot.below((names.TRASH,)), key=lambda row: row.object_id):
         yield _of_row(row)

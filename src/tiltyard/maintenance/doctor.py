@@ -16,7 +16,7 @@ from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import is_lifted
 from tiltyard.catalog.manifest.rows import DIRECTORY, Row
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import KeptManifest, Marker, State
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import VersionFile
@@ -128,7 +128,7 @@ class Doctor:
                 "nothing: the next change through tiltyard stamps it",
             )
 
-    def _check_rows(self, snapshot: Snapshot, listing: Listing) -> Iterator[Finding]:
+    def _check_rows(self, snapshot: ManifestSnapshot, listing: Listing) -> Iterator[Finding]:
         """Rows of tables whose directory is gone."""
         present = set(listing.directories)
         for object_id in snapshot.table_ids:

@@ -17,7 +17,7 @@ from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.rows import DIRECTORY, STAGED
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.clock import moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
 from tiltyard.maintenance.context import MaintenanceContext
@@ -326,7 +326,7 @@ class CatalogOrphans:
         return is_old(self._context.clock, entry, min_age_ms)
 
 
-def _referenced_directories(snapshot: Snapshot) -> set[str]:
+def _referenced_directories(snapshot: ManifestSnapshot) -> set[str]:
     """Directories of rows, live or in the trash; of a location below one, its top directory."""
     return {
         names.top_directory(location)

@@ -14,7 +14,7 @@ from tiltyard.catalog import marker, names
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.edits import RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.errors import InvalidTableStateError, TiltyardError
 from tiltyard.lifecycle.arbiter import Registration
@@ -61,7 +61,7 @@ class UnfinishedOperations:
         listing = listing or self._context.store.list()
         unfinished: list[UnfinishedOperation] = []
         for name, present in hidden_markers(self._context.store, listing):
-            if isinstance(present, Marker) and present.is_underway:
+            if isinstance(present, Marker) and present.in_progress:
                 kind = CREATE if present.state is State.REVIVING else RENAME
                 unfinished.append(UnfinishedOperation(kind, name, _started_at_ms(present)))
         return [*unfinished, *self._left_over_rows(listing)]
@@ -75,7 +75,7 @@ class UnfinishedOperations:
                 if MOVED in row.metadata and row.object_id == name:
                     yield UnfinishedOperation(RENAME, name, 0, row)
                 continue
-            if not marker.read(self._context.store, name).is_underway:
+            if not marker.read(self._context.store, name).in_progress:
                 yield UnfinishedOperation(ROW, row.object_id, 0, row)
 
     def finish(self, *, min_age_ms: int = RECOVERY_MIN_AGE_MS) -> list[Recovered]:
@@ -130,7 +130,7 @@ def hidden_markers(store: Store, listing: Listing) -> list[tuple[str, Marker | s
         return list(pool.map(read, [name for name in hidden if name is not None]))
 
 
-def _rows_at_v1(snapshot: Snapshot) -> list[Row]:
+def _rows_at_v1(snapshot: ManifestSnapshot) -> list[Row]:
     """The rows of tables that have a name, at a location where a marker decides."""
     rows = (snapshot.get(object_id) for object_id in snapshot.table_ids)
     return [

@@ -33,7 +33,7 @@ from tiltyard.catalog.manifest.edits import (
     no_such_version,
 )
 from tiltyard.catalog.manifest.rows import MANAGED, MANIFEST_PATH, STAGED, VERSIONS, Row
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
@@ -176,7 +176,7 @@ class RowVersions:
             return False
         return True
 
-    def _owner(self, table_id: TableId) -> tuple[Row, Snapshot]:
+    def _owner(self, table_id: TableId) -> tuple[Row, ManifestSnapshot]:
         """The row of a table, and the manifest in which it was found. No request."""
         snapshot = self._manifest.known()
         row = snapshot.get(names.object_id(table_id))
@@ -234,7 +234,7 @@ class RowVersions:
             return []
         return [file.version for file in self._stale_files(row, snapshot)]
 
-    def _stale_files(self, owner: Row, snapshot: Snapshot) -> list[VersionFile]:
+    def _stale_files(self, owner: Row, snapshot: ManifestSnapshot) -> list[VersionFile]:
         """The files of versions behind the boundary that have no row any more. One request."""
         numbers = snapshot.version_numbers(owner.object_id)
         return [
@@ -336,14 +336,14 @@ def has_version_rows(row: Row) -> bool:
     return row.is_table and row.metadata.get(VERSIONS) == MANAGED
 
 
-def _version_row(snapshot: Snapshot, owner: Row, number: int) -> Row:
+def _version_row(snapshot: ManifestSnapshot, owner: Row, number: int) -> Row:
     row = snapshot.version_row(owner.object_id, number)
     if row is None:
         raise InvalidTableStateError(f"version {number} of '{owner.object_id}' has no row")
     return row
 
 
-def _is_removed(snapshot: Snapshot, row: Row) -> bool:
+def _is_removed(snapshot: ManifestSnapshot, row: Row) -> bool:
     """Whether the row of a version was removed, from a table that lies where it lay."""
     if snapshot.has_version(row.table, row.version):
         return False

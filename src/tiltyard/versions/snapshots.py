@@ -15,7 +15,7 @@ import lance
 from tiltyard.catalog import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.context import CatalogContext
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import (
@@ -92,7 +92,7 @@ class Snapshots:
         tables = dict(_tables(snapshot, managed_only=managed_only))
         return CatalogSnapshot(version, taken_at, tables, lambda table: self._open(snapshot, table))
 
-    def _open(self, snapshot: Snapshot, table: TableAt) -> lance.LanceDataset:
+    def _open(self, snapshot: ManifestSnapshot, table: TableAt) -> lance.LanceDataset:
         row = snapshot.version_row(names.object_id(table.id), table.version)
         assert row is not None, "a snapshot has a row for each of its versions"
         self._rows.ready(row)
@@ -106,7 +106,7 @@ class Snapshots:
             raise self._lance.explain(error, f"open table {names.display(table.id)}") from error
 
 
-def _require_managed(snapshot: Snapshot) -> None:
+def _require_managed(snapshot: ManifestSnapshot) -> None:
     if not snapshot.managed:
         raise InvalidTableStateError(
             f"version {snapshot.version} of the catalog does not tell which versions its tables "
@@ -115,7 +115,7 @@ def _require_managed(snapshot: Snapshot) -> None:
         )
 
 
-def _tables(snapshot: Snapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:
+def _tables(snapshot: ManifestSnapshot, *, managed_only: bool) -> Iterator[tuple[TableId, TableAt]]:
     for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None

@@ -13,7 +13,7 @@ from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.edits import DriftedError, NotManagedError
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError
@@ -108,7 +108,7 @@ class TableVersions:
         snapshot = self._manifest.read()
         return all(self._is_row(snapshot, new) for new in wanted)
 
-    def _is_row(self, snapshot: Snapshot, new: NewVersion) -> bool:
+    def _is_row(self, snapshot: ManifestSnapshot, new: NewVersion) -> bool:
         """Whether a version is a row, or will be one once its table is managed."""
         row = snapshot.get(names.object_id(new.table))
         return new.branch is None and row is not None and row.is_table and row.is_managed
@@ -199,7 +199,7 @@ class TableVersions:
         raise _changes_again(table_id)
 
     def _store_in(
-        self, snapshot: Snapshot, table_id: TableId, branch: str | None = None
+        self, snapshot: ManifestSnapshot, table_id: TableId, branch: str | None = None
     ) -> VersionStore:
         row = snapshot.get(names.object_id(table_id))
         is_rows = branch is None and row is not None and has_version_rows(row)

@@ -45,7 +45,7 @@ from tiltyard.catalog.manifest.rows import (
     Row,
     check_properties,
 )
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.manifest.table import (
     MANAGEMENT,
     ManifestTable,
@@ -156,7 +156,7 @@ class ManifestCatalog:
         snapshot = self.read()
         return self._still_visible(snapshot, snapshot.table_ids)
 
-    def _still_visible(self, snapshot: Snapshot, tables: Sequence[str]) -> Sequence[str]:
+    def _still_visible(self, snapshot: ManifestSnapshot, tables: Sequence[str]) -> Sequence[str]:
         """Less the rows whose V1 directory is gone or hidden: those only index it."""
         indexed = snapshot.v1_root_tables
         if not indexed:
@@ -178,7 +178,7 @@ class ManifestCatalog:
             raise self.missing(snapshot, table)
         return present
 
-    def missing(self, snapshot: Snapshot, table: TableId) -> TiltyardError:
+    def missing(self, snapshot: ManifestSnapshot, table: TableId) -> TiltyardError:
         """Why a table is not found, and where it is if it was dropped."""
         trashed = snapshot.last_trashed(names.object_id(table))
         if trashed is not None and trashed.metadata.get(STATE) == DELETED:
@@ -189,7 +189,7 @@ class ManifestCatalog:
             return no_such_namespace(table[:-1])
         return no_such_table(table)
 
-    def find_in(self, snapshot: Snapshot, table: TableId) -> Table | None:
+    def find_in(self, snapshot: ManifestSnapshot, table: TableId) -> Table | None:
         """The table of a row that can be trusted. One request for one at a V1 location."""
         row = snapshot.get(names.object_id(table))
         if row is None or not row.is_table or row.location is None or not self.is_trusted(row):
@@ -211,7 +211,7 @@ class ManifestCatalog:
         present = self._marker_over(row)
         if present is None or _counts(row, present):
             return as_table(row)
-        if MOVED not in row.metadata and present.is_underway:
+        if MOVED not in row.metadata and present.in_progress:
             raise already_exists(table, hint=marker.why_hidden(present))
         # A row that a rename which was undone has left, or a drop that a crash cut off.
         self.submit(RemoveStaleRow(row.identity))
@@ -257,7 +257,9 @@ class ManifestCatalog:
         name = names.root_table_at(row.location or "", row.id)
         return None if name is None else marker.read(self._store, name)
 
-    def remove_stale_rows(self, snapshot: Snapshot, tables: Iterable[str]) -> Snapshot:
+    def remove_stale_rows(
+        self, snapshot: ManifestSnapshot, tables: Iterable[str]
+    ) -> ManifestSnapshot:
         """Remove rows of renames that were undone, at the V1 locations of these root tables.
 
         The answer is a snapshot without them. No request, unless there are rows of renamed tables.
@@ -268,7 +270,7 @@ class ManifestCatalog:
         self.submit(AllOf(tuple(RemoveStaleRow(row.identity) for row in stale)))
         return self.read()
 
-    def _stale_rows(self, snapshot: Snapshot, name: str) -> list[Row]:
+    def _stale_rows(self, snapshot: ManifestSnapshot, name: str) -> list[Row]:
         """Rows are read before the marker, so one whose nonce the marker does not have is stale."""
         rows = snapshot.rows_at(names.table_directory(name))
         moved = [row for row in rows if MOVED in row.metadata and row.object_id != name]
@@ -276,7 +278,9 @@ class ManifestCatalog:
             return []
         present = marker.read(self._store, name)
         return [
-            row for row in moved if not present.handed_to(row) and present.buried != row.object_id
+            row
+            for row in moved
+            if not present.given_to(row) and present.purged_row != row.object_id
         ]
 
     def declare_all(self, tables: Mapping[TableId, Mapping[str, str]]) -> list[Table]:
@@ -331,25 +335,25 @@ class ManifestCatalog:
 
     # -- rows and commits, for the services
 
-    def read(self) -> Snapshot:
+    def read(self) -> ManifestSnapshot:
         """The newest rows. One request."""
         return self.table.read()
 
-    def read_with(self, namespace: NamespaceId) -> Snapshot:
+    def read_with(self, namespace: NamespaceId) -> ManifestSnapshot:
         """The newest rows, with this namespace among them. One request."""
         snapshot = self.read()
         self.check_namespace(snapshot, namespace)
         return snapshot
 
-    def check_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> None:
+    def check_namespace(self, snapshot: ManifestSnapshot, namespace: NamespaceId) -> None:
         if not self._has_namespace(snapshot, namespace):
             raise no_such_namespace(namespace)
 
-    def _has_namespace(self, snapshot: Snapshot, namespace: NamespaceId) -> bool:
+    def _has_namespace(self, snapshot: ManifestSnapshot, namespace: NamespaceId) -> bool:
         row = snapshot.get(names.object_id(namespace)) if namespace else None
         return not namespace or (row is not None and not row.is_table)
 
-    def known(self) -> Snapshot:
+    def known(self) -> ManifestSnapshot:
         """The rows as they were read last. No request."""
         return self.table.known()
 
@@ -384,7 +388,7 @@ class ManifestCatalog:
 
 def _counts(row: Row, present: Marker) -> bool:
     """Whether a marker agrees with a row at its location."""
-    if present.handed_to(row):
+    if present.given_to(row):
         return True
     has_v1_name = row.location == names.table_directory(row.object_id)
     # A table that is being renamed back has the nonce of its rename until that is finished.

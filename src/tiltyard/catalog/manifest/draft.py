@@ -12,7 +12,7 @@ from typing import Any
 from tiltyard.catalog import names
 from tiltyard.catalog.base import already_exists, no_such_namespace, no_such_table
 from tiltyard.catalog.manifest.rows import Row, RowIdentity, trash_id
-from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import DELIMITER, NamespaceId, TableId
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -38,7 +38,7 @@ class Change:
 class Draft:
     """A snapshot, and the changes of the edits so far."""
 
-    def __init__(self, base: Snapshot) -> None:
+    def __init__(self, base: ManifestSnapshot) -> None:
         self.base = base
         self.added: dict[str, Row] = {}
         self.removed: set[str] = set()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.rows import to_arrow
-from tiltyard.catalog.manifest.snapshot import FragmentRows, Snapshot
+from tiltyard.catalog.manifest.snapshot import FragmentRows, ManifestSnapshot
 from tiltyard.catalog.pylance import Staged
 
 SMALLEST_FRAGMENT = 4096
@@ -93,7 +93,7 @@ def written_fragments(staged: Staged, rows: pa.Table) -> list[FragmentRows]:
     return fragments
 
 
-def is_scattered(snapshot: Snapshot) -> bool:
+def is_scattered(snapshot: ManifestSnapshot) -> bool:
     """Whether rows are in more fragments than a plan for all of them would make, or some of them
     are only marked as deleted."""
     sizes = [len(fragment) for fragment in snapshot.fragments]

@@ -181,7 +181,7 @@ class FragmentRows:
         ]
 
 
-class Snapshot:
+class ManifestSnapshot:
     """All rows of one version of the manifest. Immutable; version 0 is a manifest not yet made.
 
     `managed` says that versions of tables are to be rows, too.
@@ -326,7 +326,7 @@ class Snapshot:
         return [name for fragment in self.fragments for name in fragment.other_root_tables]
 
 
-EMPTY = Snapshot(0, ())
+EMPTY = ManifestSnapshot(0, ())
 
 
 def _prefix(namespace: NamespaceId) -> str:

@@ -23,7 +23,7 @@ from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import is_scattered, lay_out, written_fragments
 from tiltyard.catalog.manifest.rows import DIRECTORY, SCHEMA
-from tiltyard.catalog.manifest.snapshot import EMPTY, FragmentRows, Snapshot, fragment_key
+from tiltyard.catalog.manifest.snapshot import EMPTY, FragmentRows, ManifestSnapshot, fragment_key
 from tiltyard.catalog.pylance import (
     FAILURES,
     Lance,
@@ -76,7 +76,7 @@ class _State:
     """
 
     dataset: lance.LanceDataset | None
-    snapshot: Snapshot
+    snapshot: ManifestSnapshot
     newest: Entry | None
     checked_ns: int
     proven: bool
@@ -111,7 +111,7 @@ class ManifestTable:
 
     # -- reading
 
-    def read(self) -> Snapshot:
+    def read(self) -> ManifestSnapshot:
         """The newest rows, or rows no older than the staleness that the caller allowed. One request
         when nothing has changed."""
         state = self._state
@@ -127,11 +127,11 @@ class ManifestTable:
         """The metadata map of the table itself, where the properties of the root live."""
         return _metadata_of(self._refresh())
 
-    def known(self) -> Snapshot:
+    def known(self) -> ManifestSnapshot:
         """The rows as they were read last. No request, if they ever were."""
         return (self._state or self._refresh()).snapshot
 
-    def last_read(self) -> tuple[Snapshot, dict[str, str]]:
+    def last_read(self) -> tuple[ManifestSnapshot, dict[str, str]]:
         """The rows and the metadata as they were read last. No request, if they ever were."""
         state = self._state or self._refresh()
         return state.snapshot, _metadata_of(state)
@@ -178,7 +178,7 @@ class ManifestTable:
         self._state = state
         return state
 
-    def _load(self, dataset: lance.LanceDataset) -> Snapshot:
+    def _load(self, dataset: lance.LanceDataset) -> ManifestSnapshot:
         """Read the fragments that no earlier snapshot has shown us."""
         present = self._state.snapshot.fragments if self._state else ()
         known = {fragment.key: fragment for fragment in present}
@@ -193,11 +193,11 @@ class ManifestTable:
                 known[key] = FragmentRows(fragment.metadata, rows.slice(start, size))
                 start += size
         managed = dataset.metadata.get(MANAGEMENT) == "true"
-        return Snapshot(dataset.version, [known[key] for key in fragments], managed=managed)
+        return ManifestSnapshot(dataset.version, [known[key] for key in fragments], managed=managed)
 
     # -- writing
 
-    def read_for_writing(self) -> Snapshot:
+    def read_for_writing(self) -> ManifestSnapshot:
         """The newest rows of a catalog that we may write to. One request when nothing has changed.
 
         The first write of ours to a catalog of Lance's own clients stamps it with the format.
@@ -218,7 +218,7 @@ class ManifestTable:
         state = self._refresh()
         return state.dataset is None or _checked_stamp(state.dataset)
 
-    def read_at(self, version: int) -> tuple[Snapshot, datetime]:
+    def read_at(self, version: int) -> tuple[ManifestSnapshot, datetime]:
         """The rows of an earlier version, and when it was made."""
         try:
             entry = self._store.head(version_files.key_of(DIRECTORY, version))
@@ -293,7 +293,7 @@ class ManifestTable:
         if state.age > LONGEST_COMMIT_SECONDS:
             self._guard_number(committed.version)
         fragments = kept + written_fragments(staged, rows)
-        snapshot = Snapshot(committed.version, fragments, managed=draft.base.managed)
+        snapshot = ManifestSnapshot(committed.version, fragments, managed=draft.base.managed)
         with self._lock:
             self._state = _State(committed, snapshot, None, time.monotonic_ns(), proven=False)
         if self._indexed:
