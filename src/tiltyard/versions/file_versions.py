@@ -418,7 +418,7 @@ def _begins_again(table: Table, retention: Retention, versions: Collection[int])
     """Whether versions, looked for after the boundary, count from below it. Only the directory of
     a root table is ever used again by others."""
     is_below = bool(versions) and max(versions) <= retention.boundary
-    return is_below and names.is_marked(table.id, table.location)
+    return is_below and table.has_marker
 
 
 def _based_on_another(new: NewVersion, base: int) -> ConcurrentModificationError:
