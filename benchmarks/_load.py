@@ -96,7 +96,7 @@ def processes(number: int, each: int, *, goal: float) -> Duel:
 
 
 def _check(client: api.LanceNamespace, loads: Sequence[Load]) -> None:
-    expected = CATALOG_SIZE + sum(each.acknowledged for each in loads)
+    expected = CATALOG_SIZE + sum(load.acknowledged for load in loads)
     found = len(list_tables(client))
     assert found == expected, f"{found} tables, and {expected} were acknowledged"
 
@@ -156,10 +156,10 @@ def _declare(client: api.LanceNamespace, prefix: str, number: int) -> Load:
 def _summed(loads: Sequence[Load]) -> Load:
     """Workers that ran side by side: the slowest one's time is everybody's."""
     return Load(
-        sum(each.acknowledged for each in loads),
-        sum(each.failed for each in loads),
-        max(each.seconds for each in loads),
-        [wait for each in loads for wait in each.waits],
+        sum(load.acknowledged for load in loads),
+        sum(load.failed for load in loads),
+        max(load.seconds for load in loads),
+        [wait for load in loads for wait in load.waits],
     )
 
 

@@ -91,7 +91,7 @@ def compare(spark: SparkSession, home: Path, templates: tuple[Path, Path], sizes
         lambda root: _in_process(root, sizes.options),
     ]
     parts, whole = _in_turns(ways, home, big, 1, sizes.rounds)
-    size = sum(each.stat().st_size for each in big.rglob("*.lance"))
+    size = sum(path.stat().st_size for path in big.rglob("*.lance"))
     print(
         f"sweep: {sizes.tables / ours:.0f} tables/s by Spark, {sizes.tables / threads:.0f} by "
         f"threads, {sizes.tables / loop:.0f} by a loop; one table of {size / 2**20:.0f} MiB: "

@@ -83,7 +83,7 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
                 "at": pa.array(np.arange(size), pa.timestamp("us")),
                 "amount": dice.random(size),
                 "group": dice.integers(0, 100, size).astype(np.int32),
-                "text": [f"text {each}" for each in dice.integers(0, 10**6, size)],
+                "text": [f"text {integer}" for integer in dice.integers(0, 10**6, size)],
             }
         )
         pq.write_table(data, source / f"{number:03}.parquet")
@@ -93,7 +93,7 @@ def ingest(spark: SparkSession, home: Path, rows: int, files: int) -> Contest:
     def ours() -> None:
         name = f"t{next(numbers)}"
         loaded = run(spark, catalog, {name: str(source)}, IngestJob())
-        assert sum(each.rows for each in loaded) == rows // files * files
+        assert sum(piece.rows for piece in loaded) == rows // files * files
         shutil.rmtree(home / "lake" / f"{name}.lance")
 
     def theirs() -> None:
@@ -112,7 +112,7 @@ def orphan_scan(spark: SparkSession, home: Path, tables: int) -> Count:
     began = time.perf_counter()
     found = run(spark, catalog, OrphansJob(dry_run=True))
     seconds = time.perf_counter() - began
-    assert {each.path for each in found} == planted
+    assert {file.path for file in found} == planted
     rate = round(tables * FILES_PER_TABLE / seconds)
     print(f"orphans: {rate:,} files/s, {seconds:.1f} s for {tables:,} tables")
     return Count("seconds of the search", round(seconds), 0, _most_seconds(tables))

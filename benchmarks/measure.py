@@ -135,7 +135,7 @@ def show_rates(title: str, rates: Sequence[Rate]) -> int:
             "" if each.goal is None else f">= {each.goal:g}x",
             "" if each.goal is None else _verdict(each.passed),
         )
-    return _print(table, [each.passed for each in rates])
+    return _print(table, [rate.passed for rate in rates])
 
 
 def show_counts(title: str, counts: Sequence[Count]) -> int:
@@ -149,7 +149,7 @@ def show_counts(title: str, counts: Sequence[Count]) -> int:
             f"<= {each.goal:,}",
             _verdict(each.passed),
         )
-    return _print(table, [each.passed for each in counts])
+    return _print(table, [count.passed for count in counts])
 
 
 def _table(title: str, *headers: str) -> Table:

@@ -115,7 +115,7 @@ class _Bench:
             seconds = time.process_time() - began
         return Cost(
             sum(not _is_write(each) for each in made),
-            sum(_is_write(each) for each in made if each.method != "DELETE"),
+            sum(_is_write(request) for request in made if request.method != "DELETE"),
             sum(each.sent_bytes + each.received_bytes for each in made),
             seconds,
         )
@@ -176,7 +176,7 @@ def _refer(catalog: DirectoryNamespace, id: Sequence[str]) -> None:
     table = units.table(id[0])
     assert table is not None
     manifests, indexes = units.manifests(table)
-    assert any(each.files for each in units.references(table, manifests, indexes, 0))
+    assert any(reference.files for reference in units.references(table, manifests, indexes, 0))
 
 
 def _load(catalog: DirectoryNamespace, id: Sequence[str]) -> None:
@@ -269,9 +269,9 @@ def main(given: Assumptions | None = None, *, quick: bool = False) -> int:
     with ministack() as server, FaultProxy(server.endpoint) as proxy:
         measured = _Bench(server, proxy).measured()
     table = _columns("Measured, for one", "operation", "reads", "writes", "bytes", "ms of a core")
-    for each in fields(measured):
-        cost: Cost = getattr(measured, each.name)
-        name = each.name.replace("_", ", each ")
+    for field in fields(measured):
+        cost: Cost = getattr(measured, field.name)
+        name = field.name.replace("_", ", each ")
         numbers = (f"{cost.reads:.1f}", f"{cost.writes:.1f}", f"{cost.bytes:,.0f}")
         table.add_row(name, *numbers, f"{cost.seconds * 1000:.1f}")
     Console(width=WIDTH).print(table)
@@ -293,9 +293,9 @@ def main(given: Assumptions | None = None, *, quick: bool = False) -> int:
 
 def _assumptions(arguments: Sequence[str] | None) -> Assumptions:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for each in fields(Assumptions):
-        kind = type(each.default)
-        parser.add_argument(f"--{each.name.replace('_', '-')}", type=kind, default=each.default)
+    for field in fields(Assumptions):
+        kind = type(field.default)
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
     return Assumptions(**vars(parser.parse_args(arguments)))
 
 

@@ -66,7 +66,7 @@ class Stage:
         self._console.print(Rule("that was all", style="dim"))
         self.say(f"The catalog is still in ./{CATALOG}. Look around in it:")
         commands = ("table list --all", "trash list", "table head products", "--help")
-        self._code(*(f".venv/bin/tiltyard --root {CATALOG} {each}" for each in commands))
+        self._code(*(f".venv/bin/tiltyard --root {CATALOG} {command}" for command in commands))
         self.say("Then read docs/getting-started.md. docs/on-disk-format.md is for the curious.")
         self._console.print()
 

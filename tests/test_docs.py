@@ -69,13 +69,13 @@ def _shown(page: Path) -> ParameterSet:
 
 
 def _has_spark(page: Path) -> bool:
-    runs = (each.text for each in _blocks(page) if each.language in RUN)
-    return page.stem.startswith("spark") or any("tiltyard.spark" in each for each in runs)
+    runs = (block.text for block in _blocks(page) if block.language in RUN)
+    return page.stem.startswith("spark") or any("tiltyard.spark" in run for run in runs)
 
 
 @pytest.mark.parametrize(
     "page",
-    [_shown(page) for page in PAGES if any(each.language in RUN for each in _blocks(page))],
+    [_shown(page) for page in PAGES if any(block.language in RUN for block in _blocks(page))],
 )
 def test_what_a_page_shows_works(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -154,7 +154,7 @@ def test_python_can_be_pasted_into_a_python_that_runs(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_names_the_language_of_its_blocks_and_links_to_files_that_exist(page: Path) -> None:
-    assert [each.line for each in _blocks(page) if each.language not in RUN + READ] == []
+    assert [block.line for block in _blocks(page) if block.language not in RUN + READ] == []
     links = _LINK.findall(page.read_text())
     assert [file for file, _ in links if not (page.parent / file).exists()] == []
     anchors = [(page.parent / file if file else page, anchor) for file, anchor in links if anchor]
@@ -228,7 +228,7 @@ def test_the_demo_runs_and_fits_into_80_columns(tmp_path: Path, options: tuple[s
     long = [line for line in ended.stdout.splitlines() if len(line) > 80 and "/" not in line]
     assert long == []
     printed = {line.rstrip() for line in ended.stdout.splitlines()}
-    [piece] = [each for each in _blocks(ROOT / "README.md") if "old_prices" in each.text]
+    [piece] = [block for block in _blocks(ROOT / "README.md") if "old_prices" in block.text]
     assert [line for line in piece.text.splitlines() if line not in printed] == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.scale import SIZES, Assumptions, Cost, Measured, jobs, many_files
 
 ONE = Cost(reads=10, writes=10, bytes=1000, seconds=0.01)
-MEASURED = Measured(**{each.name: ONE for each in fields(Measured)})
+MEASURED = Measured(**{field.name: ONE for field in fields(Measured)})
 GIVEN = Assumptions(cores=10, threads=1, read_seconds=0.01, write_seconds=0.01)
 
 

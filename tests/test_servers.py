@@ -104,14 +104,14 @@ def test_the_proxy_counts_every_request(proxy: FaultProxy, bucket: S3Server) -> 
         obstore.list(store, "a").collect()
         obstore.delete(store, "a key")
     # Deleting is a bulk request in obstore.
-    assert [each.method for each in requests] == ["PUT", "HEAD", "GET", "GET", "POST"]
+    assert [request.method for request in requests] == ["PUT", "HEAD", "GET", "GET", "POST"]
     created, _, got, listed, _ = requests
     assert created.path == f"/{bucket.bucket}/a key"
     assert created.conditional
     assert not got.conditional
     assert (created.sent_bytes, got.received_bytes) == (4, 4)
     assert "prefix=a" in listed.query
-    assert {each.status for each in requests} == {200}
+    assert {request.status for request in requests} == {200}
     assert proxy.count("GET") == 2
     assert proxy.count(path="a key") == 3
 
@@ -163,7 +163,7 @@ def test_a_hanging_request_ends_with_the_client_s_patience(
 def test_a_delayed_request_still_succeeds(proxy: FaultProxy, bucket: S3Server) -> None:
     proxy.inject(Delay(0.01), times=None)
     obstore.put(bucket.store(), "key", b"body")
-    assert [each.fault for each in proxy.requests] == [Delay(0.01)]
+    assert [request.fault for request in proxy.requests] == [Delay(0.01)]
 
 
 def test_a_held_request_lets_another_pass_it(proxy: FaultProxy, bucket: S3Server) -> None:

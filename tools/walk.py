@@ -8,7 +8,7 @@ catalog in a temporary directory and counts, for each of them,
 - modules: how many different files these functions stand in;
 - switches: how often two calls in a row, in order of time, belong to different packages. The
   package is the first name below tiltyard: `catalog/manifest/table.py` belongs to `catalog`, and a
-  module like `names.py` is a package by itself. Returns are not counted;
+  module like `clock.py` is a package by itself. Returns are not counted;
 - uncached: the switches if no function remembers its answers. A profile function does not hear of
   a call that `functools.cache` or `lru_cache` answers, but whoever reads the code follows it. The
   limits are for this figure: a cache alone makes nothing easier to follow.

@@ -114,7 +114,7 @@ def _staged(catalog: Any, table: str, version: int) -> models.CommitTableOperati
     store, location = catalog.context.store, catalog.context.catalog.find((table,)).location
     key = f"{version_files.key_of(location, version)}-{uuid4()}"
     store.put(key, store.get(version_files.key_of(location, 1)).body)
-    path = tiltyard.names.store_path(catalog.context.settings.root, key)
+    path = tiltyard.catalog.names.store_path(catalog.context.settings.root, key)
     return models.CommitTableOperation(
         create_table_version=api.CreateTableVersionRequest(
             id=[table], version=version, manifest_path=path, naming_scheme="V2"

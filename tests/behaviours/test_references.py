@@ -15,7 +15,7 @@ from tests.behaviours.calls import create, drop, refused
 from tests.behaviours.data import POINTS, branch, count, ids, insert, query, tag
 from tests.behaviours.modes import V2
 from tests.behaviours.trash import on_disk
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.boundary import Boundary
 from tiltyard.store import Retry
 

@@ -43,7 +43,7 @@ def catalog(ministack: S3Server, proxy: FaultProxy, bucket: Bucket) -> api.Lance
 
 
 def _methods(requests: list[Request]) -> list[str]:
-    return [each.method for each in requests]
+    return [request.method for request in requests]
 
 
 def test_listing_is_one_request_and_reads_no_marker(
@@ -84,7 +84,7 @@ def test_looking_for_a_table_takes_its_directory_and_its_marker(
         exists(catalog, table)
 
     assert _methods(made) == ["GET", "GET"]
-    assert sorted(each.path.endswith(f"/{table}.deleted") for each in made) == [False, True]
+    assert sorted(file.path.endswith(f"/{table}.deleted") for file in made) == [False, True]
 
 
 def test_describing_a_table_takes_two_requests(
@@ -103,7 +103,7 @@ def test_declaring_a_table_takes_three_requests(
         declare(catalog, "second")
 
     assert sorted(_methods(made)) == ["GET", "GET", "PUT"]
-    assert [each.conditional for each in made if each.method == "PUT"] == [True]
+    assert [request.conditional for request in made if request.method == "PUT"] == [True]
 
 
 def test_only_the_first_write_tries_out_the_store(
@@ -113,5 +113,5 @@ def test_only_the_first_write_tries_out_the_store(
         declare(catalog, "second")
         deregister(catalog, "second")
 
-    assert not [each for each in made if "__probe" in each.path]
+    assert not [file for file in made if "__probe" in file.path]
     assert not [key for key in bucket.files() if "__probe" in key], "and it leaves nothing behind"

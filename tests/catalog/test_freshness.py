@@ -130,7 +130,7 @@ def test_ten_foreign_commits_and_a_clean_up_are_seen_at_once(
 
     clean_up(place)
 
-    left = [each["version"] for each in open_manifest(place).versions()]
+    left = [version["version"] for version in open_manifest(place).versions()]
     assert left == ([held] if tagged else []) + [held + 10]
     _goes_on(lake, *(["own"] if wrote_last else []), "t00", *FOREIGN)
 

@@ -104,7 +104,7 @@ def test_a_table_that_lances_own_client_hid_can_be_dropped_by_us(
     drop(catalog, "people")
 
     assert isinstance(catalog, DirectoryNamespace)
-    assert [each.id for each in catalog.list_trash()] == [("people",)]
+    assert [table.id for table in catalog.list_trash()] == [("people",)]
     catalog.undrop_table(["people"])
     assert contents(catalog, place, "people") == PEOPLE
     assert exists(peer, "people")
@@ -148,7 +148,7 @@ def test_racing_deregisters_have_one_winner(
     clients = [reopen() for _ in range(THREADS)]
     create(catalog, "people")
     for _ in range(ROUNDS):
-        outcomes = _at_once([lambda c=each: deregister(c, "people") for each in clients])
+        outcomes = _at_once([lambda c=client: deregister(c, "people") for client in clients])
 
         assert outcomes.count("done") == 1
         assert set(outcomes) <= {"done", "TableNotFoundError", "ConcurrentModificationError"}
@@ -166,7 +166,7 @@ def test_racing_registers_have_one_winner(
     for _ in range(ROUNDS):
         deregister(catalog, "people")
         outcomes = _at_once(
-            [lambda c=each: register(c, "people", at="people.lance") for each in clients]
+            [lambda c=client: register(c, "people", at="people.lance") for client in clients]
         )
 
         assert outcomes.count("done") == 1
@@ -184,10 +184,10 @@ def test_hiding_and_showing_at_once_leaves_one_or_the_other(
     for _ in range(ROUNDS):
         _at_once(
             [
-                *(lambda c=each: deregister(c, "people") for each in clients[::2]),
+                *(lambda c=client: deregister(c, "people") for client in clients[::2]),
                 *(
-                    lambda c=each: register(c, "people", at="people.lance")
-                    for each in clients[1::2]
+                    lambda c=client: register(c, "people", at="people.lance")
+                    for client in clients[1::2]
                 ),
             ]
         )
@@ -224,7 +224,7 @@ def test_a_slow_deregister_does_not_hide_from_lance_what_was_shown_since(
 @on_disk
 def test_hidden_tables_keep_every_byte(catalog: api.LanceNamespace, place: Place) -> None:
     create(catalog, "people")
-    data = {each: each.read_bytes() for each in Path(place.root).rglob("*.lance/data/*")}
+    data = {path: path.read_bytes() for path in Path(place.root).rglob("*.lance/data/*")}
     assert data
 
     deregister(catalog, "people")

@@ -48,7 +48,7 @@ def _access(root: str, options: dict[str, str]) -> Lance:
 
 def _versions(ministack: S3Server, root: str) -> list[int]:
     table = lance.dataset(f"{root}/t.lance", storage_options=ministack.storage_options())
-    return [each["version"] for each in table.versions()]
+    return [version["version"] for version in table.versions()]
 
 
 def test_a_commit_whose_answer_was_lost_is_recognised(

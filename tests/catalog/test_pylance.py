@@ -112,10 +112,10 @@ def test_staged_files_have_random_names_and_belong_to_no_version(tmp_path: Path)
 
     staged = [_stage(uri, _rows(1)) for _ in range(20)]
 
-    files = [file.path for fragments in staged for each in fragments for file in each.files]
+    files = [file.path for fragments in staged for fragment in fragments for file in fragment.files]
     assert len(set(files)) == 20
-    assert all(re.fullmatch(r"[0-9a-f-]{36,}\.lance", each) for each in files)
-    assert sorted(files) == sorted(each.name for each in (tmp_path / "t.lance/data").iterdir())
+    assert all(re.fullmatch(r"[0-9a-f-]{36,}\.lance", file) for file in files)
+    assert sorted(files) == sorted(path.name for path in (tmp_path / "t.lance/data").iterdir())
     with pytest.raises(ValueError, match="not found"):
         lance.dataset(uri)
 

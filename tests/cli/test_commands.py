@@ -60,8 +60,8 @@ def test_overwriting_makes_a_new_version(products: Tiltyard) -> None:
 def test_versions_are_listed_newest_first(products: Tiltyard) -> None:
     products("table", "create", "products", "products.csv", "--mode", "overwrite")
     shown = json.loads(products("-o", "json", "table", "versions", "products").out)
-    assert [each["version"] for each in shown] == [2, 1]
-    assert all(each["manifest_bytes"] > 0 for each in shown)
+    assert [row["version"] for row in shown] == [2, 1]
+    assert all(row["manifest_bytes"] > 0 for row in shown)
     limited = products("-o", "json", "table", "versions", "products", "--limit", "1")
     assert [load["version"] for load in json.loads(limited.out)] == [2]
     assert products("table", "versions", "nothing").status == 4

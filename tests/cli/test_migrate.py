@@ -102,7 +102,7 @@ def test_a_migrated_catalog_can_be_opened_without_listing(directories: Tiltyard)
 
 def test_directory_mode_only_lifts_nested_markers(products: Tiltyard) -> None:
     shown = json.loads(products("migrate", "-o", "json").out)
-    assert {each["action"] for each in shown} <= {"present", "lifted", "skipped"}
+    assert {row["action"] for row in shown} <= {"present", "lifted", "skipped"}
 
 
 class Screen(io.StringIO):

@@ -109,7 +109,7 @@ def test_a_purge_is_a_dry_run_unless_told_otherwise(dropped: Tiltyard, tmp_path:
         ],
     )
     assert shown.err == f"Would purge 1 table, {size}. Nothing was deleted; --apply does it.\n"
-    assert [each["table"] for each in _trash(dropped)] == ["old", "products"]
+    assert [row["table"] for row in _trash(dropped)] == ["old", "products"]
 
 
 def test_a_dry_run_gives_programs_receipts_of_what_is_planned(dropped: Tiltyard) -> None:
@@ -143,14 +143,14 @@ def test_without_names_only_what_has_expired_is_meant(
     products("table", "drop", "products", "--ttl", "3h")
     clock.turn_back(hours=-2)
     planned = json.loads(products(*PURGE, "-o", "json").out)
-    assert [each["table"] for each in planned] == ["late"]
+    assert [row["table"] for row in planned] == ["late"]
 
 
 def test_an_age_can_be_given_instead(dropped: Tiltyard) -> None:
     planned = json.loads(dropped(*PURGE, "--older-than", "7d", "-o", "json").out)
-    assert [each["table"] for each in planned] == ["old"]
+    assert [row["table"] for row in planned] == ["old"]
     everything = json.loads(dropped(*PURGE, "--older-than", "1h", "-o", "json").out)
-    assert [each["table"] for each in everything] == ["old", "products"]
+    assert [row["table"] for row in everything] == ["old", "products"]
 
 
 # -- purge: doing it
@@ -199,7 +199,7 @@ def test_a_purge_of_one_asks_for_its_name(dropped: Tiltyard) -> None:
     assert (wrong.status, asked) == (2, "About to delete for good the table old. Type its name: ")
     assert said == "that is not its name, so nothing was done\n"
     assert dropped(*PURGE, "old", "--apply", typed="old\n").status == 0
-    assert [each["table"] for each in _trash(dropped)] == ["products"]
+    assert [row["table"] for row in _trash(dropped)] == ["products"]
 
 
 def test_a_purge_of_several_asks_how_many_they_are(dropped: Tiltyard) -> None:

@@ -104,8 +104,8 @@ class FaultProxy:
 
     def count(self, method: str | None = None, path: str = "") -> int:
         return sum(
-            method in (None, each.method) and re.search(path, each.path) is not None
-            for each in self.requests
+            method in (None, request.method) and re.search(path, request.path) is not None
+            for request in self.requests
         )
 
     @contextmanager

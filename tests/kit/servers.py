@@ -94,8 +94,8 @@ def seaweedfs() -> Iterator[S3Server]:
     finally:
         # Killed, it leaves its sockets behind, and it has them in /tmp whatever TMPDIR says.
         for port in used:
-            for each in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
-                each.unlink(missing_ok=True)
+            for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class FaultyStore:
         """How many requests of this kind were made, those that met a fault included."""
         with self._lock:
             made = list(self.requests)
-        return sum(fnmatchcase(each.verb, verb) and fnmatchcase(each.key, key) for each in made)
+        return sum(fnmatchcase(entry.verb, verb) and fnmatchcase(entry.key, key) for entry in made)
 
     def deliver_late(self) -> list[Outcome | None]:
         """Let every late write arrive now, and say what the store would have answered to it."""

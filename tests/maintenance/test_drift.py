@@ -145,7 +145,7 @@ def test_versions_that_were_overtaken_are_not_adopted(catalog: DirectoryNamespac
         _past(catalog).insert(MORE)
     catalog.services.versions.create(staged)  # takes 5, and 6 was built on the other one
     drift = catalog.health.drift(["people"])
-    assert ([each.version for each in drift.foreign], drift.follows) == ([6], False)
+    assert ([version.version for version in drift.foreign], drift.follows) == ([6], False)
     with pytest.raises(InvalidTableStateError, match="would lose"):
         catalog.health.repair_table(["people"], adopt=True)
     catalog.health.repair_table(["people"], discard=True)
@@ -157,7 +157,7 @@ def test_versions_that_were_overtaken_are_not_adopted(catalog: DirectoryNamespac
 def test_discarded_versions_are_hidden_and_not_deleted(catalog: DirectoryNamespace) -> None:
     _past(catalog).insert(MORE)
     catalog.health.repair_table(["people"], discard=True)
-    assert [each.version for each in catalog.services.versions.visible(("people",))] == [
+    assert [version.version for version in catalog.services.versions.visible(("people",))] == [
         1,
         2,
         3,

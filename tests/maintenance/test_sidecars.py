@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tiltyard import Settings, names
+from tiltyard import Settings
+from tiltyard.catalog import names
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import (
     ConcurrentModificationError,

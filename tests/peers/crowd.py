@@ -127,4 +127,4 @@ def _did(notes: Notes, name: str, act: Callable[[], object]) -> bool:
 
 
 def failures(notes: Sequence[Notes]) -> dict[str, str]:
-    return {name: why for each in notes for name, why in each.failed.items()}
+    return {name: why for note in notes for name, why in note.failed.items()}

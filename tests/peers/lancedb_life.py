@@ -95,7 +95,7 @@ def _rows(start: int, count: int) -> pa.Table:
     return pa.table(
         {
             "id": numbers,
-            "text": [f"word{each}" for each in numbers],
+            "text": [f"word{number}" for number in numbers],
             "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors), DIMENSIONS),
         }
     )

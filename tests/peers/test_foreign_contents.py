@@ -56,7 +56,7 @@ def test_columns_that_others_added_keep_their_values(lake: Catalog, place: Place
     expected = [f"about lake${name}" for name in ("t00", *FOREIGN) if name != "t05"]
     notes = dict(zip(*rows.to_pydict().values(), strict=True))
     assert notes.pop("lake$after") is None
-    dropped = next(each for each in notes if each.startswith("__trash$"))
+    dropped = next(note for note in notes if note.startswith("__trash$"))
     assert notes.pop(dropped) == "about lake$t05"
     assert list(notes.values()) == ["about lake", *expected]
 

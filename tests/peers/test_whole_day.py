@@ -27,11 +27,11 @@ WIDTH = 8
 
 def _rows(first: int, last: int, name: str = "n") -> pa.Table:
     numbers = range(first, last)
-    vectors = np.array([[each + 0.5] * WIDTH for each in numbers], "f4").reshape(-1)
+    vectors = np.array([[number + 0.5] * WIDTH for number in numbers], "f4").reshape(-1)
     return pa.table(
         {
             "id": pa.array(numbers, pa.int64()),
-            "name": [f"{name}{each}" for each in numbers],
+            "name": [f"{name}{number}" for number in numbers],
             "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors), WIDTH),
         }
     )

@@ -18,7 +18,8 @@ from tests.simulation.process import Ask, Build, Operation
 from tests.simulation.register import Register
 from tests.simulation.store import ScheduledStore
 from tests.simulation.views import OTHER, TABLE, UNAWARE
-from tiltyard import Settings, names
+from tiltyard import Settings
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Catalog, CreateMode, DropTerms
 from tiltyard.catalog.compatible import CompatibleCatalog
 from tiltyard.catalog.context import CatalogContext
@@ -26,11 +27,11 @@ from tiltyard.catalog.directory import DirectoryCatalog
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
 from tiltyard.catalog.manifest.committer import Committer
 from tiltyard.catalog.manifest.table import NoManifestTable
+from tiltyard.catalog.names import NamespaceId
 from tiltyard.clock import Clock
 from tiltyard.errors import TiltyardError, translate
 from tiltyard.lifecycle.arbiter import Registration
 from tiltyard.lifecycle.writing import WriteMode
-from tiltyard.names import NamespaceId
 from tiltyard.namespace.services import Services
 from tiltyard.store import Ambiguous, Retry, Store
 

@@ -152,5 +152,5 @@ def larger() -> Iterator[Scenario]:
 def _made(arbiter: str, line: tuple[tuple[str, ...] | str, ...], bounds: Bounds) -> Scenario:
     start, *actors = line
     assert isinstance(start, tuple)
-    split = tuple(tuple(each.split("+")) for each in actors if isinstance(each, str))
+    split = tuple(tuple(actor.split("+")) for actor in actors if isinstance(actor, str))
     return Scenario(arbiter, start, split, bounds)

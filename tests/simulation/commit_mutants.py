@@ -21,8 +21,8 @@ from tiltyard.catalog.manifest.edits import (
     require_managed,
 )
 from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.names import TableId
 from tiltyard.tables.refs import Point
 from tiltyard.versions.base import NewVersion, require_unreferenced, select
 from tiltyard.versions.file_versions import FileVersions
@@ -274,7 +274,7 @@ def _mutant(
     faults: int = 0,
     switches: int | None = None,
 ) -> Mutant:
-    split = tuple(tuple(each.split("+")) for each in actors)
+    split = tuple(tuple(actor.split("+")) for actor in actors)
     scenario = Scenario(arbiter, tuple(start.split("+")), split, Bounds(faults, switches))
     if issubclass(kind, FileVersions):
         return Mutant(name, mutated(file_versions_type=kind), scenario)

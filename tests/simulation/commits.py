@@ -30,8 +30,7 @@ from tests.simulation.actors import (
 from tests.simulation.datasets import APPEND, ROOT, UPDATE, encode, new_uuid
 from tests.simulation.process import Ask, Build
 from tests.simulation.views import OTHER, TABLE
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
 from tiltyard.store import Ambiguous

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.simulation.files import decode_version
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
+from tiltyard.catalog.names import TableId
 from tiltyard.clock import Clock
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -25,7 +25,6 @@ from tiltyard.errors import (
     VersionBehindBoundaryError,
     translate,
 )
-from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, Store, read_back
 from tiltyard.versions.base import branch_location
 

@@ -24,8 +24,7 @@ from tests.simulation.process import Finished
 from tests.simulation.register import rows_of
 from tests.simulation.requests import Objects
 from tests.simulation.specs import Op
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import CLOSED
 from tiltyard.catalog.manifest.rows import (
     BOUNDARY,
@@ -133,9 +132,9 @@ class Ledger:
         """Whether a collector has begun that chooses a version."""
         is_branch = verb.startswith("branch")
         return any(
-            number in CHOICES.get(each, (number,))
-            for each in self.collectors
-            if each.startswith("branch") == is_branch
+            number in CHOICES.get(collector, (number,))
+            for collector in self.collectors
+            if collector.startswith("branch") == is_branch
         )
 
 
@@ -178,8 +177,8 @@ class Bookkeeper:
     def start(self, view: Frozen) -> Ledger:
         """What was there before was acknowledged, too."""
         main, branch = view.books.main.versions, view.books.branch.versions
-        noted = [Noted("append", *each) for each in main.items()]
-        noted += [Noted("branch_append", *each) for each in branch.items()]
+        noted = [Noted("append", *item) for item in main.items()]
+        noted += [Noted("branch_append", *item) for item in branch.items()]
         return Ledger(commits=frozenset(noted))
 
     def step(
@@ -214,7 +213,7 @@ class Bookkeeper:
             if isinstance(noted, Violation):
                 return noted
             ledger = noted
-        if ledger.is_void or any(each.verb == "replace" for each in ledger.open):
+        if ledger.is_void or any(request.verb == "replace" for request in ledger.open):
             return ledger
         ledger = _of_this_table(ledger, books)
         if books.other is not None and _half(books.main, books.other):
@@ -231,7 +230,7 @@ class Bookkeeper:
         At a V1 location the first request of an operation tells which table it is about.
         """
         open_ = ledger.open | {op}
-        has_peer = any(each.verb == "replace" for each in open_)
+        has_peer = any(request.verb == "replace" for request in open_)
         is_live = self._marked and books.kind == "live" and books.main.newest is not None
         lineage = books.main.newest.lineage if is_live and books.main.newest else None
         return replace(
@@ -421,7 +420,7 @@ def _of_this_table(ledger: Ledger, books: Books) -> Ledger:
     lineage = books.main.newest.lineage
     return replace(
         ledger,
-        commits=frozenset(each for each in ledger.commits if each.version.lineage == lineage),
+        commits=frozenset(commit for commit in ledger.commits if commit.version.lineage == lineage),
         references=frozenset(it for it in ledger.references if it.lineage == lineage),
     )
 
@@ -430,7 +429,7 @@ def _half(main: Line, other: Line) -> bool:
     """Whether a commit to two tables is in one of them alone."""
     if main.newest is None or other.newest is None:
         return False
-    return any(BOTH in each for each in main.newest.holds ^ other.newest.holds)
+    return any(BOTH in hold for hold in main.newest.holds ^ other.newest.holds)
 
 
 def _out_of_sight(ledger: Ledger, books: Books) -> Violation | None:

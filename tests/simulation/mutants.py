@@ -15,8 +15,7 @@ from tests.simulation.actors import Code, Tokens, mutated
 from tests.simulation.files import PlainFiles, Staged, Written
 from tests.simulation.scenarios import Scenario
 from tests.simulation.search import Bounds
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.catalog import ManifestCatalog
@@ -24,6 +23,7 @@ from tiltyard.catalog.manifest.edits import Edit, RemoveIndex
 from tiltyard.catalog.manifest.rows import Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import TableAlreadyExistsError
 from tiltyard.lifecycle.arbiter import PurgeClaim
@@ -32,7 +32,6 @@ from tiltyard.lifecycle.recreation import Recreation
 from tiltyard.lifecycle.renames import Renames
 from tiltyard.lifecycle.row_arbiter import RowArbiter
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.names import TableId
 from tiltyard.store import NotThere
 
 

@@ -15,8 +15,7 @@ from tests.simulation.process import Process
 from tests.simulation.requests import Objects
 from tests.simulation.search import Machine, State
 from tests.simulation.views import BROKEN, RESERVED, TABLE, UNAWARE, View
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 
 NEWCOMER = "z"
 # The newcomer comes long after everybody else's clock.

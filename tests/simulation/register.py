@@ -10,13 +10,13 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from tests.simulation.requests import REGISTER, Objects
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.rows import MOVED, Row
+from tiltyard.catalog.names import DELIMITER, NamespaceId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ServiceUnavailableError
-from tiltyard.names import DELIMITER, NamespaceId
 from tiltyard.store import AlreadyThere, Ambiguous, Blob, Changed, NotThere, Store, Tag
 
 

@@ -20,7 +20,7 @@ from tests.simulation.oracle import Violation
 from tests.simulation.process import Finished, Node, Process
 from tests.simulation.requests import CONDITIONAL, DOUBT, Answer, Objects, Request, serve
 from tests.simulation.specs import Op
-from tiltyard import names
+from tiltyard.catalog import names
 
 # Verbs that never look into a whole directory; checked whenever one makes a request.
 NEVER_LIST = ("look", "zombie", "hold")

@@ -10,8 +10,7 @@ from typing import Any
 from tests.simulation.oracle import Violation
 from tests.simulation.requests import DOUBT, Request
 from tests.simulation.search import Choice, Machine, State
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.store import Entry
 
 

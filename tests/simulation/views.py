@@ -12,8 +12,7 @@ from typing import NamedTuple
 from tests.simulation.files import decode_version
 from tests.simulation.register import rows_of
 from tests.simulation.requests import Objects
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.manifest.rows import HOLD, PURGING, STATE
 from tiltyard.catalog.marker import Marker, State
 from tiltyard.store import Entry

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import tiltyard
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.spark.options import ReadOptions
 from tiltyard.spark.scan import Scan
 

@@ -228,7 +228,7 @@ def test_what_is_missing_is_not_moved(store: Store) -> None:
     store.move_many({"never/was": "new"})
     store.move_many({"never/was": "new", "nor/this": "other"})
     assert store.get("new").body == b"as it was"
-    assert [each.key for each in store.walk("")] == ["new"]
+    assert [entry.key for entry in store.walk("")] == ["new"]
 
 
 def test_every_tag_serves_the_next_swap(store: Store) -> None:

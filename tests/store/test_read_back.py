@@ -42,7 +42,7 @@ def test_a_create_whose_answer_was_lost_is_recognised(store: FaultyStore) -> Non
     store.plan(Fault.LOST_ANSWER, verb="put_new")
     tag = read_back.put_new(store, "new", b"mine", RETRY)
     assert store.inner.get("new").tag == tag
-    assert [each.verb for each in store.requests] == ["put_new", "get"]
+    assert [request.verb for request in store.requests] == ["put_new", "get"]
 
 
 def test_a_create_refused_by_nothing_is_tried_again(store: FaultyStore) -> None:
@@ -113,7 +113,7 @@ def test_a_swap_whose_answer_was_lost_is_recognised(store: FaultyStore, tag: Tag
     store.plan(Fault.LOST_ANSWER, verb="replace")
     new = read_back.replace(store, "object", b"mine", tag, RETRY)
     assert store.inner.get("object").tag == new
-    assert [each.verb for each in store.requests] == ["replace", "get"]
+    assert [request.verb for request in store.requests] == ["replace", "get"]
 
 
 def test_a_swap_refused_by_nothing_is_tried_again(store: FaultyStore, tag: Tag) -> None:

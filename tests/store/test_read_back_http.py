@@ -98,7 +98,7 @@ def test_losers_learn_it_in_two_requests(store: Store, proxy: FaultProxy) -> Non
         read_back.put_new(store, "object", b"mine", RETRY)
     with pytest.raises(Changed):
         read_back.replace(store, "object", b"mine", old, RETRY)
-    assert [each.method for each in proxy.requests] == ["PUT", "GET", "PUT", "GET"]
+    assert [request.method for request in proxy.requests] == ["PUT", "GET", "PUT", "GET"]
 
 
 @pytest.mark.parametrize("fault", [*BEFORE[:4], pytest.param(Truncate(), id="half-a-body")])

@@ -43,7 +43,7 @@ def snapshot(dataset: lance.LanceDataset) -> Snapshot:
 
 def kinds(dataset: lance.LanceDataset) -> list[str]:
     commits = history.read_commits(snapshot(dataset), range(1, dataset.latest_version + 1))
-    return [str(each.kind) for each in commits]
+    return [str(commit.kind) for commit in commits]
 
 
 def changes_of(dataset: lance.LanceDataset, *versions: int) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ def test_inserts_are_those_of_appends_and_of_upserts_that_found_nothing(tmp_path
     work = [each for several in changes.inserts(commits) for each in several]
     found = changes.read(snapshot(dataset), work, ["id"])
 
-    assert [each["id"] for batch in found for each in batch.to_pylist()] == [20, 21, 22, 23]
+    assert [row["id"] for batch in found for row in batch.to_pylist()] == [20, 21, 22, 23]
 
 
 def test_every_operation_is_told_apart(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_fragments_that_a_merge_adds_came_with_it(tmp_path: Path) -> None:
     """A strict append names every fragment of its version."""
     dataset = create(tmp_path / "t.lance")
     new = lance.fragment.write_fragments(rows(50), dataset, mode="append")
-    present = [each.metadata for each in dataset.get_fragments()]
+    present = [fragment.metadata for fragment in dataset.get_fragments()]
     operation = lance.LanceOperation.Merge([*present, *new], dataset.lance_schema)
     dataset = lance.LanceDataset.commit(dataset, operation, read_version=1)
 

@@ -53,7 +53,7 @@ def new_rows(table: lance.LanceDataset) -> list[FragmentMetadata]:
 
 
 def every_fragment(table: lance.LanceDataset) -> list[FragmentMetadata]:
-    return [each.metadata for each in table.get_fragments()]
+    return [fragment.metadata for fragment in table.get_fragments()]
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=str)
@@ -93,7 +93,7 @@ def test_a_merge_numbers_new_rows_and_keeps_the_indexes(table: lance.LanceDatase
     merged = commit(table, merge)
 
     assert merged.to_table(with_row_id=True)["_rowid"].to_pylist() == [0, 1, 2, 3]
-    assert len({each.fragment_id for each in merged.get_fragments()}) == 3
+    assert len({fragment.fragment_id for fragment in merged.get_fragments()}) == 3
     assert merged.to_table(filter="a = 4").num_rows == 1
     assert len(merged.describe_indices()) == 1
 
@@ -105,7 +105,7 @@ def test_a_merge_drops_a_fragment_whose_rows_are_all_deleted(table: lance.LanceD
     merged = commit(table, lance.LanceOperation.Merge([first, emptied], table.lance_schema))
 
     assert merged.to_table()["a"].to_pylist() == [1, 2]
-    assert [each.fragment_id for each in merged.get_fragments()] == [0]
+    assert [fragment.fragment_id for fragment in merged.get_fragments()] == [0]
 
 
 def test_a_commit_leaves_its_transaction_beside_the_table(table: lance.LanceDataset) -> None:
@@ -142,7 +142,7 @@ def test_columns_are_numbered_after_all_that_ever_were(table: lance.LanceDataset
 
     numbers = {field.name(): field.id() for field in wider.fields()}
     assert numbers == {"b": 1, "s": 2}
-    assert [each.id() for each in wider.field("s").children()] == [3]
+    assert [child.id() for child in wider.field("s").children()] == [3]
     assert wider.to_pyarrow() == wanted
 
 

@@ -30,7 +30,7 @@ def _extents(drawn: list[tuple[int, int]]) -> list[Extent]:
 @given(fragments, st.integers(1, 20))
 def test_ranges_cover_every_row_once_and_evenly(drawn: list[tuple[int, int]], count: int) -> None:
     extents = _extents(drawn)
-    rows = {each.id: [(each.id, row) for row in range(each.rows)] for each in extents}
+    rows = {extent.id: [(extent.id, row) for row in range(extent.rows)] for extent in extents}
 
     pieces = cut(extents, count, filtered=False)
 
@@ -40,7 +40,7 @@ def test_ranges_cover_every_row_once_and_evenly(drawn: list[tuple[int, int]], co
 
 
 def _rows_of(piece: Piece, rows: dict[int, list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    joined = [row for each in piece.fragments for row in rows[each]]
+    joined = [row for fragment in piece.fragments for row in rows[fragment]]
     start = piece.offset or 0
     return joined[start : None if piece.limit is None else start + piece.limit]
 
@@ -48,7 +48,9 @@ def _rows_of(piece: Piece, rows: dict[int, list[tuple[int, int]]]) -> list[tuple
 @given(fragments, st.integers(1, 20))
 def test_addresses_cover_every_row_once(drawn: list[tuple[int, int]], count: int) -> None:
     extents = _extents(drawn)
-    written = [each.id << 32 | row for each in extents for row in range(each.written) if each.rows]
+    written = [
+        extent.id << 32 | row for extent in extents for row in range(extent.written) if extent.rows
+    ]
 
     pieces = cut(extents, count, filtered=True)
 

@@ -63,4 +63,4 @@ def publish(catalog: DirectoryNamespace, entries: list[Any]) -> list[int]:
     answer = catalog.batch_create_table_versions(
         api.BatchCreateTableVersionsRequest(entries=entries)
     )
-    return [each.version for each in answer.versions]
+    return [version.version for version in answer.versions]

@@ -51,7 +51,7 @@ def _seen(root: Path) -> set[tuple[int, int]]:
             catalog.open_table([table]),
             lance.dataset(namespace_client=catalog, table_id=[table]),
         ]
-        found |= {(each.version, each.count_rows()) for each in opened}
+        found |= {(version.version, version.count_rows()) for version in opened}
     return found
 
 
@@ -64,7 +64,7 @@ def test_two_tables_are_committed_together(root: Path) -> None:
     assert publish(catalog, stage(catalog, MORE, *BOTH)) == [2, 2]
     assert _seen(root) == {AFTER}
     assert catalog.versions.snapshot().version == before + 1
-    assert not [each for each in catalog.context.store.walk("") if "manifest-" in each.key], (
+    assert not [entry for entry in catalog.context.store.walk("") if "manifest-" in entry.key], (
         "staged"
     )
 
@@ -91,7 +91,7 @@ def test_not_even_if_one_is_dropped(root: Path) -> None:
 def test_the_same_batch_again_is_the_same(root: Path) -> None:
     catalog = _open(root)
     entries = stage(catalog, MORE, *BOTH)
-    bodies = [Path("/" + each.manifest_path).read_bytes() for each in entries]
+    bodies = [Path("/" + entry.manifest_path).read_bytes() for entry in entries]
     publish(catalog, entries)
     for each, body in zip(entries, bodies, strict=True):
         Path("/" + each.manifest_path).write_bytes(body)

@@ -15,8 +15,8 @@ from tests.behaviours.calls import create
 from tests.behaviours.modes import COMPATIBILITY, V1, Mode
 from tests.kit.catalogs import open_faulty
 from tests.peers.clients import open_pylance
-from tiltyard import DirectoryNamespace, names
-from tiltyard.catalog import version_files
+from tiltyard import DirectoryNamespace
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.version_files import key_of
 from tiltyard.errors import ConcurrentModificationError, TableVersionNotFoundError
@@ -54,7 +54,7 @@ def _write(catalog: DirectoryNamespace, rows: pa.Table = OLD, mode: str = "appen
 
 def _versions(catalog: DirectoryNamespace) -> list[int]:
     found = catalog.list_table_versions(api.ListTableVersionsRequest(id=TABLE))
-    return [each.version for each in found.versions]
+    return [version.version for version in found.versions]
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int) -> None:
@@ -171,7 +171,7 @@ def test_a_purge_begins_no_new_incarnation(
     with pytest.raises(TableVersionNotFoundError):
         catalog.describe_table_version(api.DescribeTableVersionRequest(id=TABLE, version=7))
     assert [
-        each.version for each in version_files.every(catalog.context.store, "people.lance")
+        version.version for version in version_files.every(catalog.context.store, "people.lance")
     ] == [8, 9]
     directory = f"{names.BOUNDARIES}/people.lance"
     boundary = Boundary(catalog.context.store, directory, catalog.context.clock, Retry())

@@ -43,7 +43,7 @@ def _append(catalog: DirectoryNamespace, table: str, times: int = 1) -> None:
 
 def _versions(catalog: DirectoryNamespace, table: str) -> list[int]:
     request = api.ListTableVersionsRequest(id=[table])
-    return [each.version for each in catalog.list_table_versions(request).versions]
+    return [version.version for version in catalog.list_table_versions(request).versions]
 
 
 def _delete(catalog: DirectoryNamespace, table: str, first: int, last: int) -> None:
@@ -63,7 +63,7 @@ def test_what_was_there_stays_and_goes_on(catalog: DirectoryNamespace) -> None:
     _append(catalog, "people", 4)
     _delete(catalog, "people", 2, 3)
     declare(catalog, "plants")
-    done = {each.id: each for each in catalog.versions.manage()}
+    done = {table.id: table for table in catalog.versions.manage()}
     assert done["people",].added == 3
     assert done["plants",].versions is StoredAs.ROWS
     assert _versions(catalog, "people") == [1, 4, 5]
@@ -107,7 +107,7 @@ def test_tables_at_v1_locations_keep_their_files_and_work_on(tmp_path: Path) -> 
     make_namespace(catalog, "prod")
     create(catalog, "people")
     create(catalog, "prod", "people")
-    done = {each.id: each for each in catalog.versions.manage()}
+    done = {table.id: table for table in catalog.versions.manage()}
     assert done["people",].versions is StoredAs.FILES
     assert "V1" in (done["people",].reason or "")
     assert done["prod", "people"].versions is StoredAs.ROWS

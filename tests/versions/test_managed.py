@@ -66,7 +66,7 @@ def _append(catalog: DirectoryNamespace, *table: str, times: int = 1) -> None:
 
 def _versions(catalog: DirectoryNamespace, *table: str) -> list[int]:
     request = api.ListTableVersionsRequest(id=list(table))
-    return [each.version for each in catalog.list_table_versions(request).versions]
+    return [version.version for version in catalog.list_table_versions(request).versions]
 
 
 def _delete(catalog: DirectoryNamespace, first: int, last: int, table: str = "people") -> None:
@@ -197,9 +197,9 @@ def _uncopied(catalog: DirectoryNamespace) -> tuple[str, str]:
     location = catalog.context.catalog.find(("people",)).location
     final = version_files.key_of(location, 2)
     (staged,) = [
-        each.key
-        for each in catalog.context.store.walk(location)
-        if each.key.startswith(f"{final}-")
+        entry.key
+        for entry in catalog.context.store.walk(location)
+        if entry.key.startswith(f"{final}-")
     ]
     return final, staged
 
@@ -209,7 +209,7 @@ def test_whoever_reads_first_copies_what_was_left(catalog: DirectoryNamespace) -
     body = catalog.context.store.get(staged).body
     assert lance.dataset(namespace_client=_again(catalog), table_id=["people"]).version == 2
     assert catalog.context.store.get(final).body == body
-    assert staged not in {each.key for each in catalog.context.store.walk("")}
+    assert staged not in {entry.key for entry in catalog.context.store.walk("")}
     _append(catalog, "people")
     assert _versions(catalog, "people") == [1, 2, 3]
 
@@ -234,7 +234,7 @@ def test_a_reader_that_may_not_write_reads_the_staged_file(
     monkeypatch.setattr(reader.context.store, "move_many", forbidden)
     described = reader.describe_table_version(api.DescribeTableVersionRequest(id=["people"]))
     assert described.version.manifest_path.endswith(staged)
-    assert final not in {each.key for each in catalog.context.store.walk("")}
+    assert final not in {entry.key for entry in catalog.context.store.walk("")}
 
 
 def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
@@ -247,7 +247,9 @@ def test_what_a_deletion_left_is_scrubbed(catalog: DirectoryNamespace) -> None:
     assert _versions(catalog, "people") == [4]
     assert len(catalog.services.versions.scrub(("people",))) == 2
     location = catalog.context.catalog.find(("people",)).location
-    assert [each.version for each in version_files.every(catalog.context.store, location)] == [4]
+    assert [
+        version.version for version in version_files.every(catalog.context.store, location)
+    ] == [4]
 
 
 # -- hiding
@@ -258,7 +260,7 @@ def test_a_hidden_version_is_there_and_not_to_be_seen(catalog: DirectoryNamespac
     _append(catalog, "people", times=3)
     catalog.versions.hide(["people"], 2, reason="bad rows")
     assert _versions(catalog, "people") == [1, 3, 4]
-    assert [each.version for each in catalog.versions.history(["people"])] == [1, 3, 4]
+    assert [version.version for version in catalog.versions.history(["people"])] == [1, 3, 4]
     for read in (
         lambda: catalog.open_table(["people"], version=2),
         lambda: catalog.describe_table_version(

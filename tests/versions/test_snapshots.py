@@ -32,8 +32,8 @@ def test_tables_are_read_as_they_were_together(catalog: DirectoryNamespace) -> N
     before = catalog.versions.snapshot()
     publish(catalog, stage(catalog, MORE, "one", "two"))
     after = catalog.versions.snapshot()
-    assert {each.id: each.version for each in before} == {("one",): 1, ("two",): 1}
-    assert {each.id: each.version for each in after} == {("one",): 2, ("two",): 2}
+    assert {version.id: version.version for version in before} == {("one",): 1, ("two",): 1}
+    assert {version.id: version.version for version in after} == {("one",): 2, ("two",): 2}
     assert before.open(["one"]).count_rows() == len(PEOPLE)
     assert after.open(["one"]).count_rows() == len(PEOPLE) + 1
     assert catalog.versions.snapshot(before.version) == before

@@ -74,12 +74,12 @@ def test_every_acknowledged_row_is_there(place: Place, writers: int, turns: int)
         (row["writer"], row["turn"])
         for row in lance.dataset(namespace_client=catalog, table_id=["t"]).to_table().to_pylist()
     )
-    acknowledged = {(each.writer, each.turn) for each in done if each.error is None}
-    in_doubt = {(each.writer, each.turn) for each in done if each.error and "unknown" in each.error}
+    acknowledged = {(row.writer, row.turn) for row in done if row.error is None}
+    in_doubt = {(row.writer, row.turn) for row in done if row.error and "unknown" in row.error}
     assert acknowledged <= set(found)
     assert set(found) <= acknowledged | in_doubt
     assert set(found.values()) == {1}, "no row came twice"
-    assert len(acknowledged) >= len(done) // 2, [each.error for each in done if each.error]
+    assert len(acknowledged) >= len(done) // 2, [row.error for row in done if row.error]
     assert deleted, "the collector had something to do"
 
 
@@ -142,7 +142,7 @@ def collect(orders: Connection, opened: Mapping[str, str], keep: int) -> None:
     deleted = 0
     while not orders.poll(0.05):
         found = catalog.list_table_versions(api.ListTableVersionsRequest(id=["t"])).versions
-        old = [each.version for each in found][:-keep]
+        old = [version.version for version in found][:-keep]
         if old:
             request = api.BatchDeleteTableVersionsRequest(
                 id=["t"],

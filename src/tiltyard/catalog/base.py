@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import expiry
 from tiltyard.errors import (
@@ -15,7 +16,6 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from tiltyard.names import NamespaceId, TableId
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import (
     CreateMode,
     CreateTarget,
@@ -26,9 +26,9 @@ from tiltyard.catalog.manifest.edits import AllOf, Edit, IndexTable, RemoveStale
 from tiltyard.catalog.manifest.rows import Row, check_properties
 from tiltyard.catalog.manifest.snapshot import EMPTY, Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError
-from tiltyard.names import NamespaceId, TableId
 
 
 class CompatibleCatalog:

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import (
     CreateMode,
     CreateTarget,
@@ -23,10 +22,10 @@ from tiltyard.catalog.base import (
     no_such_table,
 )
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import UnsupportedOperationError
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import AlreadyThere, Listing, Store, read_back
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.names import TableId
 from tiltyard.store import Tag
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import in_the_trash
 from tiltyard.catalog.manifest.rows import MOVED, Row
 from tiltyard.clock import Clock

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
 
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import is_lifted, why_hidden

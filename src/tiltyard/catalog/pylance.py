@@ -20,9 +20,9 @@ from lance.commit import CommitConflictError
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.schema import LanceSchema
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import ConcurrentModificationError, TiltyardError, translate
-from tiltyard.names import TableId
 from tiltyard.settings import Settings
 from tiltyard.store import Store
 

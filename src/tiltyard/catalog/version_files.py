@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.store import Entry, Store
 
 _MANIFEST = re.compile(r"(\d+)\.manifest")

@@ -138,5 +138,5 @@ _PARAMETERS = [
     ),
 ]
 _front.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
-_front.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}
+_front.__annotations__ = {item.name: item.annotation for item in _PARAMETERS}
 app.callback(cls=Front, help=HELP, epilog=EPILOG)(_front)

@@ -87,14 +87,14 @@ def duration(option: str, text: str | None) -> str | None:
 
 def shown_id(parts: Sequence[str]) -> str:
     """An id as it can be typed again."""
-    from tiltyard import names
+    from tiltyard.catalog import names
 
     return names.dotted(parts)
 
 
 def parse_id(text: str | None) -> list[str]:
     """The parts of an id; none of them for no text, which means the root namespace."""
-    from tiltyard import names
+    from tiltyard.catalog import names
     from tiltyard.errors import InvalidInputError
 
     try:

@@ -130,7 +130,7 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
 
     def decorate(function: Verb) -> Verb:
         _, *own = inspect.signature(function, eval_str=True).parameters.values()
-        taken = {each.name for each in own}
+        taken = {item.name for item in own}
         shared = [
             parameter
             for parameter in shared_parameters(repeated=True)
@@ -138,7 +138,7 @@ def verb(app: typer.Typer, name: str) -> Callable[[Verb], Verb]:
         ]
 
         def run(context: typer.Context, **arguments: Any) -> None:
-            given = {each.name: arguments.pop(each.name) for each in shared}
+            given = {item.name: arguments.pop(item.name) for item in shared}
             _run(context.obj.overridden(given), lambda call: function(call, **arguments))
 
         context = inspect.Parameter(

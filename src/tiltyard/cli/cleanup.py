@@ -100,12 +100,12 @@ def cleanup(
         found = [call.catalog.maintenance.cleanup_table(only, policy, dry_run=True)]
     else:
         found = _clean_up(call, policy, chosen, dry_run=True)
-    going = [each.table for each in found if not each.is_nothing]
+    going = [row.table for row in found if not row.is_nothing]
     if apply and going:
         ask(call, going, yes=yes)
         chosen = {"tables": [arguments.parse_id(table) for table in going]}
-        done = {each.table: each for each in _clean_up(call, policy, chosen, dry_run=False)}
-        found = [done.get(each.table, each) for each in found]
+        done = {row.table: row for row in _clean_up(call, policy, chosen, dry_run=False)}
+        found = [done.get(row.table, row) for row in found]
     show_cleaned(call, found, apply=apply)
 
 
@@ -149,10 +149,10 @@ def ask(call: Call, names: Sequence[str], *, yes: bool) -> None:
 
 
 def _said_of_cleaned(found: Sequence[Cleaned], *, apply: bool) -> str:
-    versions = formatting.counted(sum(each.versions_removed for each in found), "version")
+    versions = formatting.counted(sum(row.versions_removed for row in found), "version")
     files = formatting.counted(sum(each.files_removed for each in found), "file")
     size = formatting.size(sum(each.bytes_removed for each in found))
-    failed = sum(each.error is not None for each in found)
+    failed = sum(row.error is not None for row in found)
     if not failed and all(each.is_nothing for each in found):
         return "There is nothing to clean up."
     said = f"{'Removed' if apply else 'Would remove'} {versions} and {files}, {size}"

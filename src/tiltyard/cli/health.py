@@ -44,15 +44,15 @@ def recover(
     report = call.catalog.health.recover(older_than=patience)
     rows = [
         {
-            "operation": each.operation or None,
-            "kind": each.kind,
-            "outcome": each.outcome.value,
-            "tables": ", ".join(map(arguments.shown_id, each.tables)),
-            "detail": each.detail,
+            "operation": receipt.operation or None,
+            "kind": receipt.kind,
+            "outcome": receipt.outcome.value,
+            "tables": ", ".join(map(arguments.shown_id, receipt.tables)),
+            "detail": receipt.detail,
         }
-        for each in report
+        for receipt in report
     ]
-    counts = Counter(each.outcome.value for each in report)
+    counts = Counter(receipt.outcome.value for receipt in report)
     said = ", ".join(f"{formatting.number(count)} {how}" for how, count in sorted(counts.items()))
     call.out.summary(f"Ended: {said}." if said else "Nothing to recover.", _RECOVERED, rows, rows)
     if counts["failed"] or counts["refused"]:
@@ -102,15 +102,15 @@ def orphans(
     floor = duration("--older-than", older_than)
     found = list(call.catalog.health.find_orphans(wanted, older_than=floor))
     gone: set[str] = set()
-    removable = [each for each in found if each.kind.is_removable]
+    removable = [item for item in found if item.kind.is_removable]
     if apply and removable:
-        confirm_all(call, "delete for good", [each.path for each in removable], yes=yes)
+        confirm_all(call, "delete for good", [file.path for file in removable], yes=yes)
         removed = call.catalog.health.remove_orphans(
             removable, older_than=floor, even_if_young=even_if_young
         )
-        gone = {each.path for each in removed}
+        gone = {file.path for file in removed}
     rows = [_orphan_row(each, gone, apply=apply) for each in found]
-    size = formatting.size(sum(each.bytes for each in found))
+    size = formatting.size(sum(row.bytes for row in found))
     said = f"{formatting.counted(len(found), 'orphan')}, {size}" if found else "No orphans"
     told = f"; removed {formatting.number(len(gone))}." if apply else "."
     call.out.summary(said + told, _ORPHAN, rows, rows)
@@ -153,15 +153,15 @@ def doctor(call: Call) -> None:
         )
     rows = [
         {
-            "severity": each.severity.value,
-            "what": each.what,
-            "where": each.where,
-            "message": each.message,
-            "mend": each.mend,
+            "severity": finding.severity.value,
+            "what": finding.what,
+            "where": finding.where,
+            "message": finding.message,
+            "mend": finding.mend,
         }
-        for each in found
+        for finding in found
     ]
-    counts = Counter(each.severity.value for each in found)
+    counts = Counter(finding.severity.value for finding in found)
     said = ", ".join(formatting.counted(count, how) for how, count in counts.items())
     call.out.summary(f"Found {said}." if said else "Nothing is amiss.", _FINDING, rows, rows)
     if counts["error"]:

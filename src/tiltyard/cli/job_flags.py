@@ -106,12 +106,9 @@ class _JobFlag:
             return duration(self._shown, typed)
         if self._is_mapping:
             pairs = parse_pairs(typed, self._shown)
-            is_number = get_args(self._hint)[1] is int
-            return (
-                {key: self._number(key, text) for key, text in pairs.items()}
-                if is_number
-                else pairs
-            )
+            if get_args(self._hint)[1] is int:
+                return {key: self._number(key, text) for key, text in pairs.items()}
+            return pairs
         return None if typed == [] else typed
 
     def _number(self, key: str, text: str) -> int:

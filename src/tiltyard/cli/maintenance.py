@@ -172,13 +172,13 @@ def show_rows(
     shown = [row for row in rows if is_noteworthy(row) or row["error"] or row["warning"]]
     if shown:
         rare = (Field("skipped", none=""), WARNING, ERROR)
-        there = [each for each in rare if any(row.get(each.name) for row in shown)]
+        there = [item for item in rare if any(row.get(item.name) for row in shown)]
         call.out.rows([*people, *there], shown)
 
 
 def _said_of_optimized(found: Sequence[Optimized]) -> str:
     done = sum(each.committed for each in found)
-    failed = sum(each.error is not None for each in found)
+    failed = sum(row.error is not None for row in found)
     before = sum(each.files_before for each in found if each.committed)
     after = sum(each.files_after for each in found if each.committed)
     said = f"Optimized {formatting.counted(done, 'table')}"
@@ -224,19 +224,19 @@ def show_migrated(call: Call, report: Sequence[Migrated], *, dry_run: bool) -> N
     """A summary and what is noteworthy to people, every directory to programs."""
     rows = [
         {
-            "table": arguments.shown_id([each.table]),
-            "location": each.location,
-            "action": each.action.value,
-            "reason": each.reason,
+            "table": arguments.shown_id([table.table]),
+            "location": table.location,
+            "action": table.action.value,
+            "reason": table.reason,
         }
-        for each in report
+        for table in report
     ]
     noteworthy = [row for row in rows if row["reason"] is not None]
     call.out.summary(_summary(report, dry_run=dry_run), FIELDS, rows, noteworthy)
 
 
 def _summary(report: Sequence[Migrated], *, dry_run: bool) -> str:
-    counts = Counter(each.action.value for each in report)
+    counts = Counter(row.action.value for row in report)
     added = formatting.counted(counts["added"], "table")
     said = (
         f"{'Would add' if dry_run else 'Added'} {added}; "

@@ -139,11 +139,11 @@ def list_keys(call: Call, keys: KeysFile = None) -> None:
     """Show who has a key, and for what."""
     rows = [
         {
-            "name": each.name,
-            "role": each.role.value,
-            "namespace": arguments.shown_id(each.prefix) if each.prefix else None,
+            "name": item.name,
+            "role": item.role.value,
+            "namespace": arguments.shown_id(item.prefix) if item.prefix else None,
         }
-        for each in _keyring(keys).listed()
+        for item in _keyring(keys).listed()
     ]
     call.out.rows(_KEY, rows)
 
@@ -156,7 +156,7 @@ def revoke(
 ) -> None:
     """Take a key away. A running server refuses it from the next request on."""
     ring = _keyring(keys)
-    if name not in {each.name for each in ring.listed()}:
+    if name not in {item.name for item in ring.listed()}:
         raise MissingError(f"there is no key called {name!r}", "tiltyard keys list shows them all")
     ring.revoke(name)
     call.out.done(f"Revoked the key of {name}.", {"name": name, "revoked": True})

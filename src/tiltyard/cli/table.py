@@ -57,7 +57,7 @@ def list_(
     """List the tables of a namespace, in the order of their names."""
     from lance_namespace import ListTablesRequest
 
-    from tiltyard.names import split_object_id
+    from tiltyard.catalog.names import split_object_id
 
     parent = arguments.parse_id(namespace)
     request = ListTablesRequest(

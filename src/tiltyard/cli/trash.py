@@ -246,4 +246,4 @@ def _receipt_row(receipt: Receipt) -> dict[str, Any]:
 
 
 def _has_namesakes(found: Sequence[DroppedTable]) -> bool:
-    return len({each.id for each in found}) < len(found)
+    return len({table.id for table in found}) < len(found)

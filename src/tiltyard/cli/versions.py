@@ -42,12 +42,12 @@ def manage(
         )
     rows = [
         {
-            "table": arguments.shown_id(each.id),
-            "versions": each.versions.value,
-            "added": each.added,
-            "reason": each.reason,
+            "table": arguments.shown_id(table.id),
+            "versions": table.versions.value,
+            "added": table.added,
+            "reason": table.reason,
         }
-        for each in report
+        for table in report
     ]
     noteworthy = [row for row in rows if row["reason"] is not None]
     call.out.summary(_summary(report, dry_run=dry_run), MANAGED, rows, noteworthy)

@@ -19,8 +19,8 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from tiltyard.access import Principal
+from tiltyard.catalog.names import NamespaceId
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
-from tiltyard.names import NamespaceId
 from tiltyard.namespace import DirectoryNamespace
 
 log = logging.getLogger(__name__)

@@ -16,14 +16,15 @@ from typing import Any
 from lance_namespace import DescribeTableRequest
 from starlette.responses import Response
 
-from tiltyard import formatting, names
+from tiltyard import formatting
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.console.background import Column, ReportProgress, Run, RunQueue, RunResult, Work
 from tiltyard.console.page_request import PageNotFound, PageRequest
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.lifecycle.purge import PurgePlan
 from tiltyard.maintenance.orphan_candidates import Orphan
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
 
 PLAN_THREADS = 4

@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 
 from starlette.responses import Response
 
-from tiltyard import formatting, names
+from tiltyard import formatting
 from tiltyard.access import Principal
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.console import charts
 from tiltyard.console.background import CachedQuery
 from tiltyard.console.page_request import PageRequest
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.doctor import Finding, Severity
 from tiltyard.maintenance.inventory import TableInventory
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 
 FIGURES_MAX_AGE = timedelta(seconds=60)

@@ -19,8 +19,8 @@ from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tiltyard import names
 from tiltyard.access import LOCAL, Principal, Role
+from tiltyard.catalog import names
 from tiltyard.console.rendering import TEMPLATES
 from tiltyard.errors import InvalidInputError, PermissionDeniedError
 from tiltyard.namespace import DirectoryNamespace

@@ -12,7 +12,8 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tiltyard import __version__, formatting, names
+from tiltyard import __version__, formatting
+from tiltyard.catalog import names
 from tiltyard.console import charts
 
 STATIC = Path(__file__).parent / "static"

@@ -10,7 +10,9 @@ import lance_namespace as api
 import pyarrow as pa
 from starlette.responses import Response
 
-from tiltyard import formatting, names
+from tiltyard import formatting
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.console import charts
 from tiltyard.console.background import CachedQuery
 from tiltyard.console.overview import Figures
@@ -18,7 +20,6 @@ from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import TiltyardError
 from tiltyard.maintenance import context
 from tiltyard.maintenance.doctor import MANY_VERSIONS
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.tables.describe import Version
 

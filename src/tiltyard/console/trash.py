@@ -8,7 +8,8 @@ from functools import partial
 from lance_namespace import DropTableRequest
 from starlette.responses import Response
 
-from tiltyard import formatting, names
+from tiltyard import formatting
+from tiltyard.catalog import names
 from tiltyard.console.page_request import PageRequest
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
 from tiltyard.lifecycle.purge import PurgeOutcome

@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateTarget, DropTerms, RegisterMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.edits import Edit
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import TableNotFoundError, UnsupportedOperationError
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.names import TableId
 
 
 @dataclass(frozen=True)

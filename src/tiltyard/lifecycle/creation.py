@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateMode, CreateTarget, Table, already_exists
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.marker import NONCE_DIGITS
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -24,7 +25,6 @@ from tiltyard.errors import (
 )
 from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.recreation import Files
-from tiltyard.names import TableId
 from tiltyard.store import NotThere
 
 

@@ -17,8 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import (
     CreateTarget,
     DropTerms,
@@ -36,6 +35,7 @@ from tiltyard.catalog.manifest.edits import AllOf, Edit, IndexTable, RemoveIndex
 from tiltyard.catalog.manifest.rows import check_properties
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import KeptManifest, Marker, State
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
@@ -51,7 +51,6 @@ from tiltyard.lifecycle.recreation import (
 )
 from tiltyard.lifecycle.renames import Renames
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.names import TableId
 from tiltyard.store import Entry, NotThere
 
 T = TypeVar("T")

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.clock import moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError, TiltyardError
 from tiltyard.lifecycle.arbiter import Arbiters, PurgeClaim
 from tiltyard.lifecycle.trash import DroppedTable, TrashReader
-from tiltyard.names import TableId
 from tiltyard.store import Progress
 
 RECEIPTS = "purge"

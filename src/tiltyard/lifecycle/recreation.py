@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import already_exists
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard

@@ -16,8 +16,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.directory import DirectoryState
@@ -35,6 +34,7 @@ from tiltyard.catalog.manifest.edits import (
 )
 from tiltyard.catalog.manifest.rows import MOVED, PROTECTED, Row
 from tiltyard.catalog.marker import Marker, State
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import (
     ConcurrentModificationError,
     TiltyardError,
@@ -44,7 +44,6 @@ from tiltyard.lifecycle.recreation import (
     Recreation,
     name_is_taken,
 )
-from tiltyard.names import TableId
 
 
 class Renames:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import CreateTarget, DropTerms, RegisterMode, Table, already_exists
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
@@ -37,13 +36,13 @@ from tiltyard.catalog.manifest.edits import (
 from tiltyard.catalog.manifest.rows import Row, check_properties, trash_id
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import NONCE_DIGITS
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, TableNotFoundError
 from tiltyard.lifecycle.arbiter import CheckedRegistration, PurgeClaim, Registration
 from tiltyard.lifecycle.recreation import Files
 from tiltyard.lifecycle.renames import Renames
 from tiltyard.lifecycle.trash import DroppedTable
-from tiltyard.names import TableId
 
 
 class RowArbiter:

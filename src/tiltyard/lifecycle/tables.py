@@ -17,10 +17,10 @@ from tiltyard.catalog.manifest.catalog import as_table
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.edits import AllOf, DropNamespace, Edit, RemoveStaleRow
 from tiltyard.catalog.manifest.rows import Row
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TableNotFoundError
 from tiltyard.lifecycle.arbiter import Arbiters, Registration
 from tiltyard.lifecycle.trash import DroppedTable, TableState, TableStatus, TrashReader
-from tiltyard.names import NamespaceId, TableId
 
 LOOKING_THREADS = 16
 

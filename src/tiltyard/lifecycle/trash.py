@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.rows import (
     DELETED,
@@ -24,9 +23,9 @@ from tiltyard.catalog.manifest.rows import (
 )
 from tiltyard.catalog.manifest.snapshot import Snapshot
 from tiltyard.catalog.marker import State
+from tiltyard.catalog.names import TableId
 from tiltyard.clock import expiry, moment
 from tiltyard.errors import InvalidTableStateError, TableNotFoundError
-from tiltyard.names import TableId
 
 READING_THREADS = 32
 

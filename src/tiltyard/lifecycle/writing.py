@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateTarget, Table, already_exists
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.marker import NONCE_DIGITS
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.errors import ConcurrentModificationError, TableAlreadyExistsError
 from tiltyard.lifecycle.arbiter import Arbiters
 from tiltyard.lifecycle.creation import Created, Creation
 from tiltyard.lifecycle.recreation import Files
-from tiltyard.names import TableId
 from tiltyard.store import NotThere
 
 AGAIN = "write it again"

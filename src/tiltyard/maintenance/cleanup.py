@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidTableStateError, UnsupportedOperationError
@@ -32,7 +33,6 @@ from tiltyard.maintenance.referenced_files import (
     on_branch,
     read_by_version,
 )
-from tiltyard.names import TableId
 from tiltyard.store import NotThere, Retry
 from tiltyard.versions.retention import branch_names, referenced_versions
 

@@ -22,12 +22,12 @@ from lance.optimize import (
 )
 
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import Naming
 from tiltyard.errors import TiltyardError
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
-from tiltyard.names import TableId
 from tiltyard.tables.fragments import abandon
 
 log = logging.getLogger(__name__)

@@ -18,12 +18,12 @@ from weakref import WeakValueDictionary
 
 import lance
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.errors import InvalidInputError, TiltyardError, translate
 from tiltyard.maintenance.recovery import Recovery
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Outcome, Retry
 from tiltyard.versions.branches import Branches
 from tiltyard.versions.commit_client import CommitClient

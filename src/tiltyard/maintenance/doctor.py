@@ -12,8 +12,7 @@ from enum import StrEnum
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.directory import is_lifted
 from tiltyard.catalog.manifest.rows import DIRECTORY, Row
@@ -353,7 +352,7 @@ def _check_settings(dataset: lance.LanceDataset, shown: str) -> Iterator[Finding
         yield warning(
             "auto cleanup",
             shown,
-            f"Lance itself deletes its versions, past the catalog: {', '.join(settings)}",
+            f"Lance deletes its versions, past the catalog: {', '.join(settings)}",
             f"tiltyard repair {shown} --no-auto-cleanup --apply",
         )
 

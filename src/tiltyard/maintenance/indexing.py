@@ -17,13 +17,13 @@ import lance_namespace as api
 from lance.dataset import Index
 from lance.indices import IndicesBuilder
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.optimize import TOO_BIG
 from tiltyard.maintenance.referenced_files import INDEXES
-from tiltyard.names import TableId
 from tiltyard.tables.indexes import TEXT_TYPES, VECTOR_TYPES, checked
 from tiltyard.tables.sql import as_asked
 

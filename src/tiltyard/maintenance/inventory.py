@@ -14,8 +14,7 @@ from enum import StrEnum
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.pylance import FAILURES, MOST_ROWS_PER_FILE
 from tiltyard.clock import moment

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import lance
 from lance.optimize import CompactionOptions
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
 from tiltyard.maintenance import compaction
 from tiltyard.maintenance.compaction import CompactionPart, PlannedCompaction, RewrittenPart
 from tiltyard.maintenance.context import MaintenanceContext
 from tiltyard.maintenance.policy import auto_cleanup_warning
-from tiltyard.names import TableId
 
 if TYPE_CHECKING:
     from lance.lance.indices import IndexDescription

@@ -14,7 +14,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.clock import Clock, moment
 from tiltyard.maintenance.referenced_files import (
     DATA,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, in_a_thread
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, ServiceUnavailableError, TiltyardError
@@ -37,7 +37,6 @@ from tiltyard.maintenance.sidecars import (
     SidecarState,
     UnreadableSidecar,
 )
-from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome, Retry
 from tiltyard.versions.base import NewVersion
 from tiltyard.versions.commit_client import CommitClient

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.clock import moment
 from tiltyard.maintenance.sidecars import SCHEMA, SUFFIX, Sidecar
-from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, Ambiguous, NotThere, Store, read_back
 
 

@@ -15,8 +15,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.rows import TRANSACTION

@@ -21,8 +21,7 @@ from uuid import UUID
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import InvalidTableStateError

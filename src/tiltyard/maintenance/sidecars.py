@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import Naming
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, InvalidTableStateError
-from tiltyard.names import TableId
 from tiltyard.store import Ambiguous, Changed, NotThere, Tag, read_back
 
 SCHEMA = 1

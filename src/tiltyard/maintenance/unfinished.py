@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tiltyard import names
-from tiltyard.catalog import marker
+from tiltyard.catalog import marker, names
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.edits import RemoveStaleRow
 from tiltyard.catalog.manifest.rows import MOVED, Row

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import TableNotFoundError, TableVersionNotFoundError, TiltyardError
 from tiltyard.maintenance.recovery import Recovery
-from tiltyard.names import TableId
 from tiltyard.tables import describe, refs
 from tiltyard.versions.commit_client import CommitClient
 from tiltyard.versions.table_versions import TableVersions

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import lance_namespace as api
 from pydantic import ValidationError
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError, translate

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import lance_namespace as api
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateMode
 from tiltyard.errors import InvalidInputError, TableAlreadyExistsError, UnsupportedOperationError
 from tiltyard.namespace.access import NoDataYetError, branch_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import DropTerms, Table
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import InvalidInputError, InvalidTableStateError, UnsupportedOperationError
 from tiltyard.maintenance.context import Progress
 from tiltyard.maintenance.doctor import Finding
@@ -13,7 +14,6 @@ from tiltyard.maintenance.orphan_candidates import ORPHAN_MIN_AGE_MS, Orphan
 from tiltyard.maintenance.policy import Duration, auto_cleanup_settings
 from tiltyard.maintenance.recovery import RECOVERY_MIN_AGE_MS, Recovered
 from tiltyard.maintenance.recovery_log import RecoveryRecord, list_records
-from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.settings import duration
 from tiltyard.versions.branches import RemovedBranch

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.migration import Migrated
+from tiltyard.catalog.names import TableId
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance import context
 from tiltyard.maintenance.cleanup import Cleaned, Cleaner
@@ -18,7 +19,6 @@ from tiltyard.maintenance.optimize_catalog import (
     CatalogOptimizer,
 )
 from tiltyard.maintenance.policy import CleanupPolicy, Duration
-from tiltyard.names import TableId
 from tiltyard.namespace.base import OperationGroup, operation
 
 

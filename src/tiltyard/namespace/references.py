@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lance_namespace as api
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import ConcurrentModificationError
 from tiltyard.namespace.access import branch_of
 from tiltyard.namespace.base import CatalogBase, operation

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import lance_namespace as api
 from lance_namespace_urllib3_client.models.table_basic_stats import TableBasicStats
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour, RegisterMode, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError, NamespaceNotFoundError, TableNotFoundError

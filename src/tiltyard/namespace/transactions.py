@@ -12,7 +12,7 @@ from lance_namespace_urllib3_client.models.create_table_version_entry import (
     CreateTableVersionEntry,
 )
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import (
     InvalidInputError,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import lance_namespace as api
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import DropTerms, Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.errors import InvalidInputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.namespace.base import OperationGroup, operation
 from tiltyard.tables import describe
 from tiltyard.tables.scan import Snapshot

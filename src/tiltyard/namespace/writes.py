@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.pylance import discard
 from tiltyard.errors import ConcurrentModificationError, TiltyardError
 from tiltyard.lifecycle.creation import Created

@@ -23,7 +23,8 @@ import urllib3
 from lance_namespace.errors import ErrorCode, LanceNamespaceError
 from pydantic import TypeAdapter
 
-from tiltyard import errors, names
+from tiltyard import errors
+from tiltyard.catalog import names
 from tiltyard.errors import InternalError, TiltyardError
 from tiltyard.rest import extensions, protocol
 from tiltyard.rest.extensions import ExtensionOperation

@@ -23,8 +23,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tiltyard import names
 from tiltyard.access import Principal, Role, Sessions
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.rest.audit import AuditLog, client_address

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
 from pyspark.sql.udtf import UserDefinedTableFunction
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError, TableNotFoundError, TableSchemaValidationError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import Settings

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError, TableSchemaValidationError
 from tiltyard.lifecycle.writing import PendingWrite
 from tiltyard.spark import columns

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import (
     InvalidInputError,
     NamespaceNotFoundError,

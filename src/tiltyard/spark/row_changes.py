@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode

@@ -26,9 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType
 
 from tiltyard.errors import UnsupportedOperationError
-from tiltyard.spark.catalog_views import register_functions
 from tiltyard.spark.catalyst.jvm import has_data_source, has_jvm
-from tiltyard.spark.scan import TiltyardSource
 
 LOCAL = "127.0.0.1"
 
@@ -67,6 +65,10 @@ def session(
 
 def register(spark: SparkSession) -> SparkSession:
     """Make a session, of whatever kind, know the data source and the table functions."""
+    # Both modules use the settings of this one.
+    from tiltyard.spark.catalog_views import register_functions
+    from tiltyard.spark.scan import TiltyardSource
+
     if not (has_jvm(spark) and has_data_source(spark, TiltyardSource.name())):
         spark.dataSource.register(TiltyardSource)
     register_functions(spark)

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.settings import Settings
 from tiltyard.spark.catalyst.aggregates import GroupedQuery
 from tiltyard.spark.catalyst.parsing import ParsedQuery

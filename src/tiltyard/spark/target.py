@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import STORAGE_PREFIX, Settings

@@ -12,7 +12,7 @@ from lance_namespace import GetTableStatsResponse
 from lance_namespace_urllib3_client.models.fragment_stats import FragmentStats
 from lance_namespace_urllib3_client.models.fragment_summary import FragmentSummary
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.pylance import FAILURES, Lance, is_missing
 from tiltyard.errors import (

@@ -18,8 +18,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from lance.progress import FragmentWriteProgress
 from lance.schema import LanceSchema
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.pylance import (
     FAILURES,
     MOST_ROWS_PER_FILE,

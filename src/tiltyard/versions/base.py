@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.manifest.edits import no_such_version
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import (
@@ -21,7 +22,6 @@ from tiltyard.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from tiltyard.names import TableId
 
 # Versions in a row, both ends included; None is the first, or the latest, that exists.
 VersionSpan = tuple[int | None, int | None]

@@ -16,7 +16,7 @@ from typing import Any
 
 import lance
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.pylance import FAILURES

@@ -20,12 +20,12 @@ from lance_namespace_urllib3_client.models.table_version import TableVersion
 from lance_namespace_urllib3_client.models.version_range import VersionRange
 from pydantic import BaseModel
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, Lance, LostRaceError
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError, TiltyardError
-from tiltyard.names import TableId
 from tiltyard.paging import numbered_page
 from tiltyard.versions.base import NewVersion, VersionSpan
 from tiltyard.versions.table_versions import TableVersions

@@ -12,15 +12,14 @@ from enum import StrEnum
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.edits import AdoptVersions
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.names import TableId
 from tiltyard.versions.lance_format import BENIGN, operation_of
 
 

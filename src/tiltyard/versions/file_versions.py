@@ -14,16 +14,15 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import Boundary, Mark, Retention
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
 from tiltyard.catalog.manifest.edits import no_such_version
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import Naming, VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidTableStateError
-from tiltyard.names import TableId
 from tiltyard.store import AlreadyThere, NotThere, Store, read_back
 from tiltyard.versions.base import (
     NewVersion,

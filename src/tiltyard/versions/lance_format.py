@@ -10,7 +10,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, InvalidInputError
 from tiltyard.store import NotThere, Store

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.catalog import as_table
 from tiltyard.catalog.manifest.edits import AllOf, FinishManaging, StartManaging
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import UnsupportedOperationError
-from tiltyard.names import TableId
 from tiltyard.versions.file_versions import FileVersions
 
 BATCH = 100

@@ -14,12 +14,12 @@ from typing import Protocol
 
 import lance
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.guard import TableGuard
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import TableVersionNotFoundError, TiltyardError
-from tiltyard.names import TableId
 from tiltyard.tables import refs
 from tiltyard.tables.refs import Point
 from tiltyard.versions.branches import Branches

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.clock import Clock
 from tiltyard.errors import InvalidTableStateError, TableVersionNotFoundError
 from tiltyard.store import Ambiguous, Entry, NotThere, Store

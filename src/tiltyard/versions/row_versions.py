@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.boundary import REJECTED
 from tiltyard.catalog.context import CatalogContext
@@ -35,6 +34,7 @@ from tiltyard.catalog.manifest.edits import (
 )
 from tiltyard.catalog.manifest.rows import MANAGED, MANIFEST_PATH, STAGED, VERSIONS, Row
 from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -44,7 +44,6 @@ from tiltyard.errors import (
     TiltyardError,
     VersionBehindBoundaryError,
 )
-from tiltyard.names import TableId
 from tiltyard.store import NotThere, Outcome
 from tiltyard.versions.base import (
     NewVersion,

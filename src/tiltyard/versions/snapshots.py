@@ -12,17 +12,17 @@ from datetime import datetime
 
 import lance
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.pylance import FAILURES, is_missing
 from tiltyard.errors import (
     InvalidTableStateError,
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from tiltyard.names import TableId
 from tiltyard.versions.row_versions import RowVersions, has_version_rows
 
 

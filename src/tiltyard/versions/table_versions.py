@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.catalog.context import CatalogContext
 from tiltyard.catalog.manifest.edits import DriftedError, NotManagedError
 from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.names import TableId
 from tiltyard.store import Retry
 from tiltyard.versions.base import (
     NewVersion,

@@ -91,7 +91,7 @@ def test_a_bad_member_fails_alone(catalog: tiltyard.DirectoryNamespace) -> None:
         lambda: _declare(catalog, "lake", "also good"),
     )
 
-    kinds = [type(each) for each in outcomes]
+    kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [type(None), TableAlreadyExistsError, NamespaceNotFoundError, type(None)]
     assert _tables(catalog) == ["also good", "good", "taken"]
 
@@ -102,7 +102,7 @@ def test_of_equal_wishes_in_one_group_one_is_granted(
     outcomes = _at_once(*(lambda: _declare(catalog, "lake", "t") for _ in range(16)))
 
     assert outcomes.count(None) == 1
-    assert {type(each) for each in outcomes if each} == {TableAlreadyExistsError}
+    assert {type(outcome) for outcome in outcomes if outcome} == {TableAlreadyExistsError}
     assert _tables(catalog) == ["t"]
 
 
@@ -213,7 +213,7 @@ def test_what_follows_is_done_once_for_all_who_were_let_in(
     names = [f"t{at:02}" for at in range(16)]
     outcomes = _at_once(*(partial(add, name) for name in names))
 
-    assert [type(each) for each in outcomes if each] == [TableAlreadyExistsError]
+    assert [type(outcome) for outcome in outcomes if outcome] == [TableAlreadyExistsError]
     assert told == {name: f"{name} is there" for name in names if name != "t07"}
     assert sorted(name for call in calls for name in call) == sorted(told)
     assert len(calls) < 15
@@ -232,7 +232,7 @@ def test_who_wants_what_fails_hears_of_it_and_the_others_do_not(
         lambda: _declare(catalog, "lake", "two"),
     )
 
-    assert [type(each) for each in outcomes] == [ThrottlingError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [ThrottlingError, type(None)]
     assert _tables(catalog) == ["one", "two"]
 
 
@@ -274,8 +274,8 @@ def test_an_interruption_of_what_follows_is_told_to_all(
 
     outcomes = _at_once(*(partial(add, f"t{at}") for at in range(8)))
 
-    assert {type(each) for each in outcomes} <= {KeyboardInterrupt, ServiceUnavailableError}
-    assert KeyboardInterrupt in {type(each) for each in outcomes}
+    assert {type(outcome) for outcome in outcomes} <= {KeyboardInterrupt, ServiceUnavailableError}
+    assert KeyboardInterrupt in {type(outcome) for outcome in outcomes}
     _declare(catalog, "lake", "after")
     assert len(_tables(catalog)) == 9
 
@@ -308,6 +308,6 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
         lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
     )
 
-    kinds = [type(each) for each in outcomes]
+    kinds = [type(outcome) for outcome in outcomes]
     assert kinds == [type(None), KeyboardInterrupt, ServiceUnavailableError]
     assert _tables(catalog) == ["first", "second"]

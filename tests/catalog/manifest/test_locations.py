@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits import AddTable
 from tiltyard.catalog.manifest.rows import TABLE, Row

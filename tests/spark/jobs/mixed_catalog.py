@@ -14,7 +14,7 @@ import pyarrow as pa
 import tiltyard
 from tests.behaviours.calls import create, make_namespace
 from tests.kit.catalogs import to_change
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.maintenance.sidecars import CoveredTable, OperationKind
 
 ROWS = 10

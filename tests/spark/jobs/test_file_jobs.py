@@ -20,7 +20,7 @@ import tiltyard
 from tests.behaviours.calls import create, deregister, drop, make_namespace
 from tests.spark.executors import Killer, is_alive
 from tests.spark.jobs.mixed_catalog import MixedCatalog, make_mixed_catalog, rows
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.spark.jobs import export, ingest, inventory, migrate, orphans
 
 FEW, MANY = 14, 300

@@ -17,7 +17,7 @@ from tests.behaviours.calls import drop
 from tests.spark.executors import Killer, is_alive
 from tests.spark.jobs.mixed_catalog import MixedCatalog, make_mixed_catalog
 from tests.spark.lake import Lake
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError
 from tiltyard.job_options import IndexJob
 from tiltyard.maintenance.sidecars import CoveredTable, OperationKind

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tiltyard import names
-from tiltyard.catalog import marker, version_files
+from tiltyard.catalog import marker, names, version_files
 from tiltyard.catalog.base import (
     CreateMode,
     CreateTarget,
@@ -53,6 +52,7 @@ from tiltyard.catalog.manifest.table import (
     NoManifestTable,
 )
 from tiltyard.catalog.marker import Marker
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.clock import Clock
 from tiltyard.errors import (
@@ -61,7 +61,6 @@ from tiltyard.errors import (
     TableAlreadyExistsError,
     TiltyardError,
 )
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.store import Store
 
 # Keys of the manifest table's own metadata that are not properties of the root.

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import already_exists, no_such_namespace, no_such_table
 from tiltyard.catalog.manifest.rows import Row, RowIdentity, trash_id
 from tiltyard.catalog.manifest.snapshot import Snapshot
+from tiltyard.catalog.names import DELIMITER, NamespaceId, TableId
 from tiltyard.errors import (
     ConcurrentModificationError,
     InvalidInputError,
     NamespaceAlreadyExistsError,
     TiltyardError,
 )
-from tiltyard.names import DELIMITER, NamespaceId, TableId
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import DELIMITER, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import InvalidInputError, InvalidTableStateError
-from tiltyard.names import DELIMITER, TableId
 
 DIRECTORY = "__manifest"
 NAMESPACE = "namespace"

@@ -25,7 +25,7 @@ from tiltyard.catalog.manifest.rows import (
     Row,
     decode_metadata,
 )
-from tiltyard.names import (
+from tiltyard.catalog.names import (
     DELIMITER,
     RESERVED_PREFIX,
     TRASH,

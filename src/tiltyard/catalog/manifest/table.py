@@ -18,8 +18,7 @@ from typing import Literal
 
 import lance
 
-from tiltyard import names
-from tiltyard.catalog import version_files
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.boundary import Boundary
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.layout import is_scattered, lay_out, written_fragments

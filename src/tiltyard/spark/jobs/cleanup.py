@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.job_options import CleanupJob
 from tiltyard.maintenance.cleanup import Cleaned
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.job import choose_tables, frame, job

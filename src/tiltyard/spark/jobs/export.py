@@ -26,7 +26,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import (
     InvalidInputError,
     TableAlreadyExistsError,
@@ -34,7 +35,6 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.job_options import ExportJob
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.settings import STORAGE_PREFIX, Settings
 from tiltyard.spark.jobs import fanout

@@ -13,7 +13,8 @@ from typing import Any
 import lance_namespace as api
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import (
     ConcurrentModificationError,
     InternalError,
@@ -23,7 +24,6 @@ from tiltyard.errors import (
 from tiltyard.job_options import IndexJob, JobProgress
 from tiltyard.maintenance.indexing import IndexBuilder, Indexed, IndexSegment
 from tiltyard.maintenance.optimize import TOO_BIG
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.job import choose_tables, frame, job, parts_of

@@ -12,11 +12,11 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import TiltyardError
 from tiltyard.job_options import SourceOptions
 from tiltyard.lifecycle.writing import PendingWrite, WriteMode
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark import columns
 from tiltyard.spark.columns import Columns

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import InvalidInputError, TableNotFoundError, TiltyardError
 from tiltyard.job_options import SourceOptions
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.namespace.access import NoDataYetError
 from tiltyard.spark.jobs import sources

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.job_options import InventoryJob
 from tiltyard.lifecycle.trash import DroppedTable
 from tiltyard.maintenance.inventory import InventoryState, TableInventory, VersionInventory
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.job import choose_tables, frame, job

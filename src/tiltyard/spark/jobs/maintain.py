@@ -15,11 +15,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import formatting, names
+from tiltyard import formatting
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import TiltyardError
 from tiltyard.lifecycle.purge import PurgeOutcome
 from tiltyard.maintenance.recovery_log import Resolution
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.catalyst.jvm import SPARK_FAILURES
 from tiltyard.spark.jobs.cleanup import run as run_cleanup

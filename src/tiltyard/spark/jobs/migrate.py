@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.migration import Migrated, MigrationAction, V1Directories
 from tiltyard.job_options import MigrateJob
 from tiltyard.namespace import DirectoryNamespace

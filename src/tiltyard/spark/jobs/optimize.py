@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import ConcurrentModificationError, InternalError, TiltyardError
 from tiltyard.job_options import OptimizeJob
 from tiltyard.maintenance.compaction import CompactionPart, PlannedCompaction, RewrittenPart
 from tiltyard.maintenance.optimize import TOO_BIG, Optimized, OptimizeOptions, SplitCompaction
 from tiltyard.maintenance.recovery_log import Resolution
-from tiltyard.names import TableId
 from tiltyard.namespace import DirectoryNamespace
 from tiltyard.spark.jobs import fanout
 from tiltyard.spark.jobs.job import choose_tables, frame, job

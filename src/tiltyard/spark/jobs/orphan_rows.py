@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import Table
 from tiltyard.errors import translate
 from tiltyard.maintenance.orphan_candidates import Candidate, candidate, state_of

@@ -19,7 +19,8 @@ import lance_namespace as api
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import PydanticCustomError
 
-from tiltyard import names
+from tiltyard.catalog import names
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.errors import InvalidInputError, TiltyardError
 from tiltyard.job_options import (
     LEAST,
@@ -33,7 +34,6 @@ from tiltyard.job_options import (
 )
 from tiltyard.maintenance.optimize import OptimizeOptions
 from tiltyard.maintenance.policy import CleanupPolicy
-from tiltyard.names import NamespaceId, TableId
 from tiltyard.namespace.health import orphan_floor_ms
 from tiltyard.settings import duration
 from tiltyard.spark.jobs.indexes import request

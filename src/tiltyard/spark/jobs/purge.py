@@ -14,7 +14,7 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InternalError, TiltyardError, translate
 from tiltyard.job_options import PurgeJob
 from tiltyard.lifecycle.arbiter import PurgeClaim

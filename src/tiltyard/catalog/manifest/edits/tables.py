@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import CreateMode, DropBehaviour
 from tiltyard.catalog.manifest.draft import Change, Draft, replaced, taken
 from tiltyard.catalog.manifest.edits.base import Edit
@@ -20,9 +20,9 @@ from tiltyard.catalog.manifest.rows import (
     Row,
     RowIdentity,
 )
+from tiltyard.catalog.names import NamespaceId, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError, NamespaceNotEmptyError
-from tiltyard.names import NamespaceId, TableId
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import DropTerms
 from tiltyard.catalog.manifest.draft import Change, Draft
 from tiltyard.catalog.manifest.edits.base import Edit
@@ -30,8 +30,8 @@ from tiltyard.catalog.manifest.rows import (
     Row,
     trash_id,
 )
+from tiltyard.catalog.names import TableId
 from tiltyard.errors import InvalidTableStateError, NamespaceNotFoundError, TableNotFoundError
-from tiltyard.names import TableId
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.catalog.base import no_such_table
 from tiltyard.catalog.manifest.draft import Change, Draft, replaced
 from tiltyard.catalog.manifest.edits.base import Edit
@@ -26,6 +26,7 @@ from tiltyard.catalog.manifest.rows import (
     VERSIONS,
     Row,
 )
+from tiltyard.catalog.names import DELIMITER, TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import (
     ConcurrentModificationError,
@@ -33,7 +34,6 @@ from tiltyard.errors import (
     TableVersionNotFoundError,
     VersionBehindBoundaryError,
 )
-from tiltyard.names import DELIMITER, TableId
 
 
 class NotManagedError(ConcurrentModificationError):

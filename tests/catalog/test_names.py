@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tiltyard import names
+from tiltyard.catalog import names
 from tiltyard.errors import InvalidInputError
 
 # A busy machine is no reason to fail.
