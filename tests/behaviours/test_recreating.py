@@ -51,6 +51,28 @@ def test_a_create_over_a_dropped_table_holds_the_new_data(
     assert status(catalog, "people") == "exists"
 
 
+def test_a_held_table_stays_in_the_trash_whatever_is_created_under_its_name(
+    catalog: DirectoryNamespace, place: Place, mode: Mode
+) -> None:
+    create(catalog, "people")
+    drop(catalog, "people")
+    catalog.hold_table(["people"])
+
+    if mode.has_manifest:
+        create(catalog, "people", data=PLANTS)
+        assert contents(catalog, place, "people") == PLANTS
+    else:
+        with refused(ErrorCode.TABLE_ALREADY_EXISTS) as caught:
+            create(catalog, "people", data=PLANTS)
+        assert "release_table" in (caught.value.hint or "")
+
+    (held,) = catalog.list_trash()
+    assert (held.id, held.held, held.restorable) == (("people",), True, True)
+    as_id = ["people_before"] if mode.has_manifest else None
+    catalog.undrop_table(["people"], generation=held.generation, as_id=as_id)
+    assert contents(catalog, place, *(as_id or ["people"])) == PEOPLE
+
+
 @on_disk
 @with_manifest
 def test_a_create_over_a_dropped_table_takes_none_of_its_properties(

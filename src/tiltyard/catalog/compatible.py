@@ -117,8 +117,9 @@ class CompatibleCatalog:
     def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:
         """One request for a table of the manifest, three for a root table at its V1 location.
 
-        A root table goes to `<name>.lance`, unless another name has that directory, its versions
-        can't continue there, or are to be rows: then it gets a directory of its own.
+        A root table goes to `<name>.lance`, unless another name has that directory, a dropped table
+        there is held, its versions can't continue there, or are to be rows: then it gets a
+        directory of its own.
         """
         check_properties(properties)
         if len(table) > 1:
@@ -132,7 +133,7 @@ class CompatibleCatalog:
         state = self._directory.look(table)
         if state.is_visible:
             return CreateTarget(_with_properties(state.as_table(), row), exists=True)
-        if state.is_free and (snapshot.managed or not state.can_continue):
+        if state.marker.hold or (state.is_free and (snapshot.managed or not state.can_continue)):
             return CreateTarget(self._elsewhere(table, properties, row), exists=False)
         if not state.is_free:
             raise already_exists(table, hint=why_hidden(state))

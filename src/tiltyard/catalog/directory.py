@@ -73,11 +73,11 @@ class DirectoryState:
 
     @property
     def is_free(self) -> bool:
-        """Whether a create may have the name: nothing is there, or a dropped table, or one that
-        goes by another name, or what is left of a create that a crash interrupted."""
+        """Whether a create may have the directory: nothing is there, or a dropped table that is not
+        held, or one that goes by another name, or what is left of an interrupted create."""
         if self.marker.state is State.LIVE:
             return self.is_empty
-        return self.marker.state is not State.DEREGISTERED
+        return self.marker.state is not State.DEREGISTERED and not self.marker.hold
 
     @property
     def can_continue(self) -> bool:

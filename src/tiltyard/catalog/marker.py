@@ -223,7 +223,8 @@ def cannot_continue(name: str) -> UnsupportedOperationError:
 def why_hidden(present: Marker) -> str | None:
     """What a marker that hides its table means for the user: a hint."""
     if present.state is State.DELETED:
-        return in_the_trash(present.deleted_at_ms or 0, present.ttl_ms)
+        trash = in_the_trash(present.deleted_at_ms or 0, present.ttl_ms)
+        return f"{trash}; it is held: release_table lets it go" if present.hold else trash
     if present.state is State.DEREGISTERED:
         directory = names.table_directory(present.table or "<name>")
         return f"it is deregistered; register_table with location '{directory}'"

@@ -118,7 +118,7 @@ class Recreation:
                 f"the state of table '{name}' changed while its data was written",
                 hint="write it again",
             )
-        if present.state in (State.DELETED, State.PURGED):
+        if present.state in (State.DELETED, State.PURGED) and not present.hold:
             return self._recreate(name, present, rows)
         if present.hides:
             raise _not_free(name, present)
