@@ -11,7 +11,7 @@ from tests.cli.conftest import Ended
 from tiltyard.cli import main
 
 
-class Desk:
+class Workspace:
     """A person's home and a project below it, and the command run in the project."""
 
     def __init__(self, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,15 +42,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(
+def workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Desk:
-    desk = Desk(tmp_path, capsys)
-    monkeypatch.chdir(desk.project)
-    monkeypatch.setenv("HOME", str(desk.home))
+) -> Workspace:
+    workspace = Workspace(tmp_path, capsys)
+    monkeypatch.chdir(workspace.project)
+    monkeypatch.setenv("HOME", str(workspace.home))
     for variable in ("TILTYARD_ROOT", "TILTYARD_PROFILE", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(variable, raising=False)
-    return desk
+    return workspace
 
 
 PROD = """
@@ -64,11 +64,13 @@ storage.secret_access_key = "hunter22"
 """
 
 
-def test_a_profile_of_the_project_names_a_catalog(desk: Desk) -> None:
-    desk.of_project(PROD)
-    shown = desk.shown("--profile", "prod")
+def test_a_profile_of_the_project_names_a_catalog(workspace: Workspace) -> None:
+    workspace.of_project(PROD)
+    shown = workspace.shown("--profile", "prod")
     source = "profile prod in ~/work/tiltyard.toml"
-    assert shown["root"] == (str(desk.home / "work" / "lake"), source), "from the file's directory"
+    assert shown["root"] == (str(workspace.home / "work" / "lake"), source), (
+        "from the file's directory"
+    )
     assert shown["dir_listing_enabled"] == ("false", source)
     assert shown["vend_input_storage_options"] == ("true", source)
     assert shown["storage.region"] == ("eu-west-1", source)
@@ -77,46 +79,46 @@ def test_a_profile_of_the_project_names_a_catalog(desk: Desk) -> None:
 
 
 def test_a_profile_may_be_named_by_the_environment(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.of_project(PROD)
+    workspace.of_project(PROD)
     monkeypatch.setenv("TILTYARD_PROFILE", "prod")
-    assert desk.shown()["storage.region"][0] == "eu-west-1"
+    assert workspace.shown()["storage.region"][0] == "eu-west-1"
 
 
-def test_the_project_comes_before_the_user(desk: Desk) -> None:
-    desk.of_user('[profiles.prod]\nroot = "mine"\n[profiles.home]\nroot = "~/own"\n')
-    desk.of_project('[profiles.prod]\nroot = "ours"\n')
-    assert desk.shown("--profile", "prod")["root"][0].endswith("work/ours")
-    assert desk.shown("--profile", "home")["root"][0] == str(desk.home / "own")
+def test_the_project_comes_before_the_user(workspace: Workspace) -> None:
+    workspace.of_user('[profiles.prod]\nroot = "mine"\n[profiles.home]\nroot = "~/own"\n')
+    workspace.of_project('[profiles.prod]\nroot = "ours"\n')
+    assert workspace.shown("--profile", "prod")["root"][0].endswith("work/ours")
+    assert workspace.shown("--profile", "home")["root"][0] == str(workspace.home / "own")
 
 
-def test_without_a_root_the_default_profile_counts(desk: Desk) -> None:
-    desk.of_user('[profiles.default]\nroot = "s3://b/lake"\nactor = "ada"\n')
-    shown = desk.shown()
+def test_without_a_root_the_default_profile_counts(workspace: Workspace) -> None:
+    workspace.of_user('[profiles.default]\nroot = "s3://b/lake"\nactor = "ada"\n')
+    shown = workspace.shown()
     assert (shown["root"][0], shown["actor"][0]) == ("s3://b/lake", "ada")
 
 
-def test_the_default_profile_keeps_out_of_other_catalogs(desk: Desk) -> None:
-    desk.of_user('[profiles.default]\nroot = "s3://b/lake"\nactor = "ada"\n')
-    shown = desk.shown("--root", "elsewhere")
-    assert shown["root"] == (str(desk.project / "elsewhere"), "--root")
+def test_the_default_profile_keeps_out_of_other_catalogs(workspace: Workspace) -> None:
+    workspace.of_user('[profiles.default]\nroot = "s3://b/lake"\nactor = "ada"\n')
+    shown = workspace.shown("--root", "elsewhere")
+    assert shown["root"] == (str(workspace.project / "elsewhere"), "--root")
     assert shown["actor"][0] != "ada"
 
 
 def test_the_command_line_comes_before_a_profile_and_a_profile_before_the_default(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.of_project(PROD)
+    workspace.of_project(PROD)
     monkeypatch.setenv("TILTYARD_ROOT", "of-the-environment")
-    assert desk.shown()["root"][1] == "TILTYARD_ROOT"
-    assert desk.shown("--profile", "prod")["root"][0].endswith("work/lake")
-    shown = desk.shown("--profile", "prod", "--root", "mine", "-p", "max_staleness=9")
+    assert workspace.shown()["root"][1] == "TILTYARD_ROOT"
+    assert workspace.shown("--profile", "prod")["root"][0].endswith("work/lake")
+    shown = workspace.shown("--profile", "prod", "--root", "mine", "-p", "max_staleness=9")
     assert shown["root"][1] == "--root"
     assert shown["max_staleness"] == ("9.0", "-p")
     assert shown["storage.region"][0] == "eu-west-1"
     monkeypatch.setenv("TILTYARD_PROFILE", "prod")
-    assert desk.shown()["root"][1] == "TILTYARD_ROOT", "the more exact of two variables"
+    assert workspace.shown()["root"][1] == "TILTYARD_ROOT", "the more exact of two variables"
 
 
 @pytest.mark.parametrize(
@@ -135,10 +137,10 @@ def test_the_command_line_comes_before_a_profile_and_a_profile_before_the_defaul
     ],
 )
 def test_a_profile_that_makes_no_sense_is_refused_in_two_lines(
-    desk: Desk, text: str, arguments: list[str], message: str, hint: str | None
+    workspace: Workspace, text: str, arguments: list[str], message: str, hint: str | None
 ) -> None:
-    desk.of_project(text)
-    refused = desk.run("table", "list", *arguments)
+    workspace.of_project(text)
+    refused = workspace.run("table", "list", *arguments)
     first, *rest = refused.err.splitlines()
     assert (refused.status, refused.out) == (2, "")
     assert message in first

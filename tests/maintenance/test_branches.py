@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parametrize(
 )
 
 
-class Desk:
+class BranchedTable:
     """The table `people`, its list, and Lance."""
 
     def __init__(self, catalog: DirectoryNamespace) -> None:
@@ -68,108 +68,108 @@ def _refuse() -> None:
 
 
 @pytest.fixture
-def desk(catalog: DirectoryNamespace) -> Desk:
+def branched(catalog: DirectoryNamespace) -> BranchedTable:
     create(catalog, "people")
-    return Desk(catalog)
+    return BranchedTable(catalog)
 
 
-def test_a_branch_is_on_the_list_as_long_as_it_is_there(desk: Desk) -> None:
-    desk.create("dev")
-    assert desk.listed() == {"dev": LIVE}
-    assert desk.reconcile() == []
-    desk.delete("dev")
-    assert desk.listed() == {}
-    assert desk.lance_has() == []
+def test_a_branch_is_on_the_list_as_long_as_it_is_there(branched: BranchedTable) -> None:
+    branched.create("dev")
+    assert branched.listed() == {"dev": LIVE}
+    assert branched.reconcile() == []
+    branched.delete("dev")
+    assert branched.listed() == {}
+    assert branched.lance_has() == []
 
 
-def test_the_first_list_takes_in_what_lance_has(desk: Desk) -> None:
-    desk.make("old")
-    desk.create("dev")
-    assert desk.listed() == {"dev": LIVE, "old": LIVE}
-    assert desk.reconcile() == []
+def test_the_first_list_takes_in_what_lance_has(branched: BranchedTable) -> None:
+    branched.make("old")
+    branched.create("dev")
+    assert branched.listed() == {"dev": LIVE, "old": LIVE}
+    assert branched.reconcile() == []
 
 
-def test_a_removal_that_was_cut_off_is_finished(desk: Desk) -> None:
-    desk.create("dev")
-    desk.create("prod")
+def test_a_removal_that_was_cut_off_is_finished(branched: BranchedTable) -> None:
+    branched.create("dev")
+    branched.create("prod")
     with pytest.raises(Crash):
-        desk.delete("dev", _die)
-    assert desk.lance_has() == ["dev", "prod"]
-    assert desk.reconcile(dry_run=True) == [RemovedBranch("dev", removed=False)]
-    assert desk.reconcile() == [RemovedBranch("dev", removed=True)]
-    assert desk.lance_has() == ["prod"]
-    assert desk.listed() == {"prod": LIVE}
-    assert desk.reconcile() == []
+        branched.delete("dev", _die)
+    assert branched.lance_has() == ["dev", "prod"]
+    assert branched.reconcile(dry_run=True) == [RemovedBranch("dev", removed=False)]
+    assert branched.reconcile() == [RemovedBranch("dev", removed=True)]
+    assert branched.lance_has() == ["prod"]
+    assert branched.listed() == {"prod": LIVE}
+    assert branched.reconcile() == []
 
 
-def test_a_removal_that_was_cut_off_at_its_end_is_forgotten(desk: Desk) -> None:
-    desk.create("dev")
+def test_a_removal_that_was_cut_off_at_its_end_is_forgotten(branched: BranchedTable) -> None:
+    branched.create("dev")
 
     def remove_and_die() -> None:
-        desk.dataset.branches.delete("dev")
+        branched.dataset.branches.delete("dev")
         _die()
 
     with pytest.raises(Crash):
-        desk.delete("dev", remove_and_die)
-    assert desk.reconcile() == []
-    assert desk.listed() == {}
-    desk.create("dev")
+        branched.delete("dev", remove_and_die)
+    assert branched.reconcile() == []
+    assert branched.listed() == {}
+    branched.create("dev")
 
 
-def test_a_name_that_is_being_removed_is_not_given_again(desk: Desk) -> None:
-    desk.create("dev")
+def test_a_name_that_is_being_removed_is_not_given_again(branched: BranchedTable) -> None:
+    branched.create("dev")
     with pytest.raises(Crash):
-        desk.delete("dev", _die)
+        branched.delete("dev", _die)
     with pytest.raises(ConcurrentModificationError, match="removed"):
-        desk.create("dev")
+        branched.create("dev")
 
 
-def test_what_lance_refuses_leaves_the_list_as_it_was(desk: Desk) -> None:
+def test_what_lance_refuses_leaves_the_list_as_it_was(branched: BranchedTable) -> None:
     with pytest.raises(OSError, match="no"):
-        desk.create("dev", _refuse)
-    assert desk.listed() == {}
-    desk.create("dev")
+        branched.create("dev", _refuse)
+    assert branched.listed() == {}
+    branched.create("dev")
     with pytest.raises(OSError, match="no"):
-        desk.delete("dev", _refuse)
-    assert desk.listed() == {"dev": LIVE}
+        branched.delete("dev", _refuse)
+    assert branched.listed() == {"dev": LIVE}
 
 
-def test_branches_that_nobody_knows_go(desk: Desk) -> None:
-    desk.create("dev")
-    desk.make("stray")
-    assert desk.reconcile() == [RemovedBranch("stray", removed=True)]
-    assert desk.lance_has() == ["dev"]
+def test_branches_that_nobody_knows_go(branched: BranchedTable) -> None:
+    branched.create("dev")
+    branched.make("stray")
+    assert branched.reconcile() == [RemovedBranch("stray", removed=True)]
+    assert branched.lance_has() == ["dev"]
 
 
-def test_what_something_refers_to_stays(desk: Desk) -> None:
-    desk.create("dev")
-    desk.make("stray")
-    desk.dataset.tags.create("kept", ("stray", None))
-    (kept,) = desk.reconcile()
+def test_what_something_refers_to_stays(branched: BranchedTable) -> None:
+    branched.create("dev")
+    branched.make("stray")
+    branched.dataset.tags.create("kept", ("stray", None))
+    (kept,) = branched.reconcile()
     assert (kept.removed, kept.reason) == (False, "tag 'kept' refers to it")
-    assert desk.lance_has() == ["dev", "stray"]
+    assert branched.lance_has() == ["dev", "stray"]
 
 
-def test_without_a_list_nothing_goes(desk: Desk) -> None:
-    desk.make("stray")
-    assert desk.reconcile() == []
-    assert desk.lance_has() == ["stray"]
+def test_without_a_list_nothing_goes(branched: BranchedTable) -> None:
+    branched.make("stray")
+    assert branched.reconcile() == []
+    assert branched.lance_has() == ["stray"]
 
 
-def test_nor_with_one_that_can_not_be_read(desk: Desk, tmp_path: Path) -> None:
-    desk.create("dev")
-    desk.make("stray")
-    file = tmp_path / LAKE / "__branches" / f"{desk.table.location}.json"
+def test_nor_with_one_that_can_not_be_read(branched: BranchedTable, tmp_path: Path) -> None:
+    branched.create("dev")
+    branched.make("stray")
+    file = tmp_path / LAKE / "__branches" / f"{branched.table.location}.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "format": 9}))
     with pytest.raises(InvalidTableStateError, match="format 9"):
-        desk.reconcile()
-    assert desk.lance_has() == ["dev", "stray"]
+        branched.reconcile()
+    assert branched.lance_has() == ["dev", "stray"]
 
 
-def test_the_list_follows_a_table_to_its_new_name(desk: Desk) -> None:
-    if not desk.catalog.context.manifest.is_enabled:
+def test_the_list_follows_a_table_to_its_new_name(branched: BranchedTable) -> None:
+    if not branched.catalog.context.manifest.is_enabled:
         pytest.skip("directories are names")
-    desk.create("dev")
-    rename(desk.catalog, "people", to="folk")
-    folk = desk.catalog.services.access.find(["folk"])
-    assert desk.catalog.services.branches.states(folk) == {"dev": LIVE}
+    branched.create("dev")
+    rename(branched.catalog, "people", to="folk")
+    folk = branched.catalog.services.access.find(["folk"])
+    assert branched.catalog.services.branches.states(folk) == {"dev": LIVE}
