@@ -1,4 +1,4 @@
-"""The only package that reads and writes raw objects: read, list, create-if-absent, compare-and-swap, delete."""
+"""Raw objects: read, list, create if absent, compare and swap, delete. Only this package reads and writes them."""
 
 from tiltyard.settings import Settings
 from tiltyard.store.base import (
