@@ -1,4 +1,4 @@
-"""Raw objects: read, list, create if absent, compare and swap, delete. Only this package reads and writes them."""
+"""The only package that touches raw objects: get, list, create if absent, compare and swap."""
 
 from tiltyard.settings import Settings
 from tiltyard.store.base import (
