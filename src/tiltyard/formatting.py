@@ -45,7 +45,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def size(value: int) -> str:
-    """How much room something takes: 342 bytes, 1.2 MB."""
+    """The size of something: 342 bytes, 1.2 MB."""
     amount = float(value)
     for unit in _UNITS:
         if amount < 999.5 or unit == _UNITS[-1]:

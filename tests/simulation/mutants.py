@@ -198,6 +198,13 @@ class LooksOnce(Recreation):
             raise TableAlreadyExistsError(name) from lost
 
 
+class WritesOverHeld(Recreation):
+    """Rule: a held table is not written over, also if it was not held when the create looked."""
+
+    def decided_marker(self, name: str) -> Marker:
+        return replace(super().decided_marker(name), hold=False)
+
+
 class GoesLiveWithoutFloor(Recreation):
     """Rule: a live marker keeps the floor of the purges before it."""
 
@@ -345,6 +352,11 @@ MUTANTS = [
         "looks once",
         mutated(recreation_type=LooksOnce),
         _of_marker((), ("create",), ("create", "drop", "purge")),
+    ),
+    Mutant(
+        "writes over a held table",
+        mutated(recreation_type=WritesOverHeld),
+        _of_marker(_DROPPED, ("hold",), ("create",)),
     ),
     Mutant(
         "goes live without the floor",

@@ -32,7 +32,7 @@ _MARKER_PLANS: dict[str, list[tuple[tuple[str, ...], str]]] = {
         (("create",), NEWCOMER),
         (("purge", "create"), NEWCOMER),
     ],
-    "held": [(("undrop_newer",), "="), (("create",), NEWCOMER)],
+    "held": [(("undrop_newer",), "=")],
     "purging": [(("purge", "create"), NEWCOMER)],
     "purged": [(("create",), NEWCOMER)],
     "deregistered": [(("register",), "="), (("drop", "undrop_newer"), "=")],

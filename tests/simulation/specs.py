@@ -163,7 +163,7 @@ class MarkerSpec:
     def _create(self, op: Op, state: Marked, tainted: bool) -> Iterator[Arrow]:
         kind, content = state
         mine = ANY if tainted else op.by
-        if kind in (*_DROPPED, "purged"):
+        if kind in ("deleted", "purged"):  # and not a held one
             yield Arrow(Marked("live", mine))
         if content in (None, RESERVED, ANY) and kind not in ("purged", "purging"):
             # A commit that came too late for its create: it does not count, but it is there.

@@ -208,7 +208,8 @@ class DirectoryCatalog:
         if state.is_visible:
             return state.as_table()
         if not state.is_free:
-            raise already_exists(table, hint=why_hidden(state))
+            hint = marker.HELD if state.marker.hold else why_hidden(state)
+            raise already_exists(table, hint=hint)
         return None
 
     def create_target(self, table: TableId, properties: Mapping[str, str]) -> CreateTarget:

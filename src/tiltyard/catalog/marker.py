@@ -40,6 +40,8 @@ FORMAT = 1
 LIVE_BYTES = 64
 HIDDEN_BYTES = 256
 NONCE_DIGITS = 12
+# The hint for a create that would need the directory of a held table.
+HELD = "the table in the trash is held: release_table lets it go"
 
 # Lance's own clients know only a file inside the table's directory. Theirs holds these bytes; ours
 # adds the generation, so that the sizes in a listing distinguish them.
@@ -223,8 +225,7 @@ def cannot_continue(name: str) -> UnsupportedOperationError:
 def why_hidden(present: Marker) -> str | None:
     """What a marker that hides its table means for the user: a hint."""
     if present.state is State.DELETED:
-        trash = in_the_trash(present.deleted_at_ms or 0, present.ttl_ms)
-        return f"{trash}; it is held: release_table lets it go" if present.hold else trash
+        return in_the_trash(present.deleted_at_ms or 0, present.ttl_ms)
     if present.state is State.DEREGISTERED:
         directory = names.table_directory(present.table or "<name>")
         return f"it is deregistered; register_table with location '{directory}'"

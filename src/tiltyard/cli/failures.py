@@ -13,6 +13,7 @@ from tiltyard.formatting import plain
 _AS_TYPED = {
     "undrop_table": "tiltyard table undrop",
     "purge_table": "tiltyard trash purge",
+    "release_table": "tiltyard table release",
     "list_trash": "tiltyard trash list",
     "keep_newer": "--keep-newer",
     "allow_below_recovery_floor": "--allow-below-recovery-floor",

@@ -315,5 +315,5 @@ def _not_free(name: str, present: Marker) -> TiltyardError:
 
 def name_is_taken(name: str, present: Marker) -> TableAlreadyExistsError:
     """The error for a name that a hidden table has."""
-    hint = marker.why_hidden(present)
+    hint = marker.HELD if present.hold else marker.why_hidden(present)
     return TableAlreadyExistsError(f"the name '{name}' is taken", hint=hint)

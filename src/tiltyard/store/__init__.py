@@ -1,4 +1,4 @@
-"""The only door to raw objects: read, list, create-if-absent, compare-and-swap, delete."""
+"""The only package that touches raw objects: get, list, create if absent, compare and swap."""
 
 from tiltyard.settings import Settings
 from tiltyard.store.base import (

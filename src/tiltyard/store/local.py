@@ -322,13 +322,13 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def _private(self, room: str) -> str:
-        path = f"{self._root}/{PRIVATE}/{room}"
+    def _private(self, folder: str) -> str:
+        path = f"{self._root}/{PRIVATE}/{folder}"
         if not os.path.isdir(path):
             try:
                 _make_durable_folders(path)
             except OSError as error:
-                raise self._refused(error, f"{PRIVATE}/{room}") from error
+                raise self._refused(error, f"{PRIVATE}/{folder}") from error
         return path
 
     def left_behind(self) -> Sequence[Entry]:
