@@ -54,9 +54,9 @@ def test_listing_is_one_request_and_reads_no_marker(
     deregister(catalog, "b")
 
     with proxy.recording() as made:
-        found = tables(catalog)
+        listed = tables(catalog)
 
-    assert found == ["a", "c", "first"]
+    assert listed == ["a", "c", "first"]
     assert _methods(made) == ["GET"]
     assert "list-type=2" in made[0].query
 
@@ -70,9 +70,9 @@ def test_listing_thousands_takes_a_request_for_each_thousand(
         list(pool.map(lambda name: bucket.write(f"{name}.lance/.lance-reserved", b"x"), names))
 
     with proxy.recording() as made:
-        found = tables(catalog)
+        listed = tables(catalog)
 
-    assert found == ["first", *names]
+    assert listed == ["first", *names]
     assert len(made) == 3
 
 

@@ -230,4 +230,4 @@ def test_hidden_tables_keep_every_byte(catalog: api.LanceNamespace, place: Place
     deregister(catalog, "people")
     register(catalog, "people", at="people.lance")
 
-    assert data == {each: each.read_bytes() for each in data}
+    assert data == {path: path.read_bytes() for path in data}

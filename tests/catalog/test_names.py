@@ -105,9 +105,9 @@ def test_a_hashed_directory_tells_its_table_and_is_never_that_of_a_root_table(
 @patient
 @given(st.text(max_size=20), st.sampled_from([".lance", ".deleted", ""]))
 def test_only_our_own_directories_and_markers_have_a_table(text: str, suffix: str) -> None:
-    for found in (names.table_name(text + suffix), names.marked_name(text + suffix)):
-        if found is not None:
-            assert names.parse_table_id([found]) == (found,)
+    for name in (names.table_name(text + suffix), names.marked_name(text + suffix)):
+        if name is not None:
+            assert names.parse_table_id([name]) == (name,)
 
 
 @patient

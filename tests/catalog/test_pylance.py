@@ -126,7 +126,7 @@ def test_a_path_is_taken_as_it_is_and_a_file_uri_decoded_once(tmp_path: Path, na
 
     lance.write_dataset(_rows(1), str(path))
 
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert [child.name for child in tmp_path.iterdir()] == [path.name]
     assert lance.dataset(f"file://{quote(str(path))}").to_table() == _rows(1)
 
 

@@ -38,14 +38,15 @@ def properties(mode: Mode, place: Place) -> dict[str, str]:
 
 
 def _names(number: int) -> list[str]:
-    return [f"t{each:02d}" for each in range(number)]
+    return [f"t{at:02d}" for at in range(number)]
 
 
 def _one_winner(outcomes: dict[str, list[str]]) -> dict[str, int]:
     """Who won each name; everybody else was told that it exists."""
-    for name, each in outcomes.items():
-        assert sorted(each) == ["TableAlreadyExistsError"] * (len(each) - 1) + [WON], (name, each)
-    return {name: each.index(WON) for name, each in outcomes.items()}
+    for name, results in outcomes.items():
+        losses = ["TableAlreadyExistsError"] * (len(results) - 1)
+        assert sorted(results) == [*losses, WON], (name, results)
+    return {name: results.index(WON) for name, results in outcomes.items()}
 
 
 def _locations(catalog: api.LanceNamespace, place: Place, names: list[str]) -> list[str]:

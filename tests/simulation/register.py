@@ -13,7 +13,7 @@ from tests.simulation.requests import REGISTER, Objects
 from tiltyard.catalog import names
 from tiltyard.catalog.manifest.draft import Draft
 from tiltyard.catalog.manifest.rows import MOVED, Row
-from tiltyard.catalog.names import DELIMITER, NamespaceId
+from tiltyard.catalog.names import DELIMITER, NamespaceId, TableId
 from tiltyard.catalog.pylance import LostRaceError
 from tiltyard.clock import Clock
 from tiltyard.errors import ServiceUnavailableError
@@ -34,6 +34,10 @@ class Rows:
 
     def get(self, wanted: str) -> Row | None:
         return self.rows.get(wanted)
+
+    def has_version_rows(self, table: TableId) -> bool:
+        row = self.get(names.object_id(table))
+        return row is not None and row.has_version_rows
 
     def version_numbers(self, table: str) -> set[int]:
         start = table + DELIMITER

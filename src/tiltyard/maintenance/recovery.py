@@ -38,9 +38,9 @@ from tiltyard.maintenance.sidecars import (
     UnreadableSidecar,
 )
 from tiltyard.store import NotThere, Outcome, Retry
-from tiltyard.versions.base import NewVersion
+from tiltyard.versions.base import NewVersion, read_staged
 from tiltyard.versions.commit_client import CommitClient
-from tiltyard.versions.lance_format import read_staged, transaction_of
+from tiltyard.versions.lance_format import transaction_of
 from tiltyard.versions.table_versions import TableVersions
 
 if TYPE_CHECKING:
@@ -257,15 +257,13 @@ class BatchCommits:
         """Refuse what can't be published, before a sidecar is written: by the number, the base and
         the bytes of a staged manifest."""
         table = self._context.catalog.find(new.table)
-        key = version_files.key_of(table.location, new.version, new.naming)
-        shown = names.display(new.table)
-        body = read_staged(self._context.store, new.staged, table.location, key, shown)
+        body = read_staged(self._context.store, new, table.location)
         base, transaction = transaction_of(body, new.staged)
         latest = self._versions.latest(new.table)
         head = latest.version if latest else 0
         if new.version != head + 1:
             raise ConcurrentModificationError(
-                f"version {new.version} of table {shown} can't follow {head}",
+                f"version {new.version} of table {names.display(new.table)} can't follow {head}",
                 hint="rebase onto it and commit again",
             )
         if head:

@@ -25,14 +25,15 @@ class ReferenceOperations(CatalogBase):
     ) -> api.CreateTableVersionResponse:
         """Publish a staged manifest as the next version, if its number is free and its writer is
         not behind the boundary."""
+        root = self.context.settings.root
+        new = commit_client.new_version(root, request)
         try:
-            self.services.access.before_write([names.parse_table_id(request.id)])
+            self.services.access.before_write([new.table])
         except ConcurrentModificationError:
-            self.services.versions.note_refused(
-                commit_client.new_version(self.context.settings.root, request)
-            )
+            self.services.versions.note_refused(new)
             raise
-        return commit_client.create(self.services.versions, self.context.settings.root, request)
+        created = self.services.versions.create(new)
+        return api.CreateTableVersionResponse(version=commit_client.table_version(root, created))
 
     @operation("create versions of tables")
     def batch_create_table_versions(

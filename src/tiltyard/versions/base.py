@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tiltyard.catalog import names
+from tiltyard.catalog import names, version_files
 from tiltyard.catalog.base import Table, no_such_table
 from tiltyard.catalog.manifest.edits import no_such_version
 from tiltyard.catalog.names import TableId
@@ -22,6 +22,7 @@ from tiltyard.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
+from tiltyard.store import NotThere, Store
 
 # Versions in a row, both ends included; None is the first, or the latest, that exists.
 VersionSpan = tuple[int | None, int | None]
@@ -152,6 +153,23 @@ def branch_location(location: str, branch: str | None) -> str:
     if not branch or any(part in ("", ".", "..") for part in branch.split("/")):
         raise InvalidInputError(f"{branch!r} can't be the name of a branch")
     return f"{location}/{names.BRANCHES_DIRECTORY}/{branch}"
+
+
+def read_staged(store: Store, new: NewVersion, location: str) -> bytes:
+    """The staged manifest that is to become a version at a location. One request."""
+    inside = f"{location}/{names.VERSIONS_DIRECTORY}/"
+    final = version_files.key_of(location, new.version, new.naming)
+    if not new.staged.startswith(inside) or new.staged == final:
+        table = names.display(new.table)
+        raise InvalidInputError(f"{new.staged!r} is not a staged manifest of table {table}")
+    try:
+        return store.get(new.staged).body
+    except NotThere as missing:
+        # Whoever asks again after a lost answer finds the version, and knows it for its own.
+        raise ConcurrentModificationError(
+            f"the staged manifest {new.staged} is gone",
+            hint="look whether the version is there already",
+        ) from missing
 
 
 def select(

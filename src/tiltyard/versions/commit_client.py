@@ -129,33 +129,25 @@ def _parsed(model: type[Request], request: Any) -> Request:
 # -- requests about versions, in the words of the specification
 
 
-def create(
-    versions: TableVersions, root: str, request: api.CreateTableVersionRequest
-) -> api.CreateTableVersionResponse:
-    created = versions.create(new_version(root, request))
-    return api.CreateTableVersionResponse(version=table_version(root, created))
-
-
 def list_versions(
     versions: TableVersions, root: str, request: api.ListTableVersionsRequest
 ) -> api.ListTableVersionsResponse:
     identifier = names.parse_table_id(request.id)
-    newest_only = request.descending and request.limit == 1 and request.page_token is None
-    if newest_only:  # what Lance asks for whenever it opens a table
-        newest = versions.latest(identifier, request.branch)
-        files: Sequence[VersionFile] = [newest] if newest else []
+    page: Sequence[VersionFile]
+    if request.descending and request.limit == 1 and request.page_token is None:
+        # What Lance asks for whenever it opens a table.
+        newest, token = versions.latest(identifier, request.branch), None
+        page = [newest] if newest else []
     else:
-        files = versions.visible(identifier, request.branch)
-    page, token = numbered_page(
-        files,
-        lambda file: file.version,
-        request.page_token,
-        request.limit,
-        descending=bool(request.descending),
-    )
+        page, token = numbered_page(
+            versions.visible(identifier, request.branch),
+            lambda file: file.version,
+            request.page_token,
+            request.limit,
+            descending=bool(request.descending),
+        )
     return api.ListTableVersionsResponse(
-        versions=[table_version(root, file) for file in page],
-        page_token=None if newest_only else token,
+        versions=[table_version(root, file) for file in page], page_token=token
     )
 
 

@@ -32,12 +32,12 @@ from tiltyard.versions.base import (
     branch_location,
     no_version_yet,
     number_taken,
+    read_staged,
     require_unreferenced,
     select,
 )
 from tiltyard.versions.lance_format import (
     fragments_in,
-    read_staged,
     removed_by,
     restored_by,
     transaction_of,
@@ -71,8 +71,8 @@ class FileVersions:
             raise _replaced(new.table)
         require_files(guard.table, new.branch)
         location = branch_location(guard.table.location, new.branch)
+        body = read_staged(self._store, new, location)
         key = version_files.key_of(location, new.version, new.naming)
-        body = read_staged(self._store, new.staged, location, key, names.display(new.table))
         boundary = self._boundary(guard.table, new.branch)
         base, _ = transaction_of(body, new.staged)
         try:

@@ -12,28 +12,13 @@ from collections.abc import Iterator
 
 from tiltyard.catalog import names
 from tiltyard.catalog.version_files import VersionFile
-from tiltyard.errors import ConcurrentModificationError, InvalidInputError
+from tiltyard.errors import InvalidInputError
 from tiltyard.store import NotThere, Store
 
 Field = tuple[int, int | bytes]
 
 
-# -- a staged manifest
-
-
-def read_staged(store: Store, staged: str, location: str, final: str, table: str) -> bytes:
-    """The bytes of a staged manifest of a table, that is to become the file `final`."""
-    inside = f"{location}/{names.VERSIONS_DIRECTORY}/"
-    if not staged.startswith(inside) or staged == final:
-        raise InvalidInputError(f"{staged!r} is not a staged manifest of table {table}")
-    try:
-        return store.get(staged).body
-    except NotThere as missing:
-        # Whoever asks again after a lost answer finds the version, and knows it for its own.
-        raise ConcurrentModificationError(
-            f"the staged manifest {staged} is gone",
-            hint="look whether the version is there already",
-        ) from missing
+# -- the transaction of a manifest
 
 
 def transaction_of(body: bytes, key: str) -> tuple[int, str]:

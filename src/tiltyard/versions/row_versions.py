@@ -32,7 +32,7 @@ from tiltyard.catalog.manifest.edits import (
     ShowVersion,
     no_such_version,
 )
-from tiltyard.catalog.manifest.rows import MANAGED, MANIFEST_PATH, STAGED, VERSIONS, Row
+from tiltyard.catalog.manifest.rows import MANIFEST_PATH, STAGED, Row
 from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
@@ -50,11 +50,12 @@ from tiltyard.versions.base import (
     Refusals,
     VersionSpan,
     no_version_yet,
+    read_staged,
     require_unreferenced,
     select,
 )
 from tiltyard.versions.file_versions import guard_a_fragments
-from tiltyard.versions.lance_format import read_staged, restored_by, transaction_of
+from tiltyard.versions.lance_format import restored_by, transaction_of
 from tiltyard.versions.retention import referenced_versions
 
 log = logging.getLogger(__name__)
@@ -108,7 +109,7 @@ class RowVersions:
         row = self._manifest.known().get(names.object_id(new.table)) or self._row(new.table)
         location = new.location or row.location or ""
         key = version_files.key_of(location, new.version, new.naming)
-        body = read_staged(self._store, new.staged, location, key, names.display(new.table))
+        body = read_staged(self._store, new, location)
         base, transaction = transaction_of(body, new.staged)
         try:
             guard_a_fragments(self._store, new, location, body)
@@ -180,7 +181,7 @@ class RowVersions:
         """The row of a table, and the manifest in which it was found. No request."""
         snapshot = self._manifest.known()
         row = snapshot.get(names.object_id(table_id))
-        if row is None or not has_version_rows(row):
+        if row is None or not row.has_version_rows:
             raise NotManagedError(f"the versions of table {names.display(table_id)} are not rows")
         return row, snapshot
 
@@ -230,7 +231,7 @@ class RowVersions:
         """The versions that `scrub` would delete. Two requests."""
         snapshot = self._manifest.read()
         row = snapshot.get(names.object_id(table.id))
-        if row is None or not has_version_rows(row):
+        if row is None or not row.has_version_rows:
             return []
         return [file.version for file in self._stale_files(row, snapshot)]
 
@@ -329,11 +330,6 @@ class RowVersions:
         if len(self._complete) >= REMEMBERED:
             self._complete.clear()
         self._complete[key] = None
-
-
-def has_version_rows(row: Row) -> bool:
-    """Whether a row is of a table all of whose versions are rows."""
-    return row.is_table and row.metadata.get(VERSIONS) == MANAGED
 
 
 def _version_row(snapshot: ManifestSnapshot, owner: Row, number: int) -> Row:

@@ -23,7 +23,7 @@ from tiltyard.errors import (
     TableVersionNotFoundError,
     UnsupportedOperationError,
 )
-from tiltyard.versions.row_versions import RowVersions, has_version_rows
+from tiltyard.versions.row_versions import RowVersions
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _tables(snapshot: ManifestSnapshot, *, managed_only: bool) -> Iterator[tuple
     for identifier in snapshot.table_ids:
         row = snapshot.get(identifier)
         assert row is not None
-        if has_version_rows(row):
+        if row.has_version_rows:
             head = snapshot.head(identifier)
             yield row.id, TableAt(row.id, head, row.location or "")
         elif not managed_only:

@@ -17,7 +17,6 @@ from tiltyard.catalog.manifest.snapshot import ManifestSnapshot
 from tiltyard.catalog.names import TableId
 from tiltyard.catalog.version_files import VersionFile
 from tiltyard.errors import ConcurrentModificationError
-from tiltyard.store import Retry
 from tiltyard.versions.base import (
     NewVersion,
     NowManagedError,
@@ -29,12 +28,12 @@ from tiltyard.versions.base import (
 from tiltyard.versions.drift import Drifts, Mending
 from tiltyard.versions.file_versions import FileVersions
 from tiltyard.versions.management import Management
-from tiltyard.versions.row_versions import RowVersions, has_version_rows
+from tiltyard.versions.row_versions import RowVersions
 
 T = TypeVar("T")
 
 # How often a table is asked for whose versions become rows meanwhile.
-_ATTEMPTS = Retry(attempts=3, first_pause=0)
+_ATTEMPTS = range(3)
 
 
 class TableVersions:
@@ -77,7 +76,8 @@ class TableVersions:
         """Chosen by the manifest as it was read last: either store looks before it commits."""
         for _ in _ATTEMPTS:
             try:
-                return self._store_in(self._manifest.known(), new.table, new.branch).create(new)
+                is_rows = self._manifest.known().has_version_rows(new.table)
+                return self._store(is_rows, new.branch).create(new)
             except (NowManagedError, NotManagedError):
                 self._finish_managing([new.table])
         raise _changes_again(new.table)
@@ -193,20 +193,16 @@ class TableVersions:
             if attempt or snapshot.managed:
                 snapshot = self._manifest.read()
             try:
-                return question(self._store_in(snapshot, table_id))
+                return question(self._store(snapshot.has_version_rows(table_id)))
             except (NowManagedError, NotManagedError):
                 self._finish_managing([table_id])
         raise _changes_again(table_id)
 
-    def _store_in(
-        self, snapshot: ManifestSnapshot, table_id: TableId, branch: str | None = None
-    ) -> VersionStore:
-        row = snapshot.get(names.object_id(table_id))
-        is_rows = branch is None and row is not None and has_version_rows(row)
-        return self.rows if is_rows else self.files
-
     def _store_of(self, table: Table, branch: str | None = None) -> VersionStore:
-        return self.rows if table.managed and branch is None else self.files
+        return self._store(table.managed, branch)
+
+    def _store(self, is_rows: bool, branch: str | None = None) -> VersionStore:
+        return self.rows if is_rows and branch is None else self.files
 
     def _finish_managing(self, table_ids: Sequence[TableId]) -> None:
         """Make rows of the versions of tables that a crash left between files and rows."""

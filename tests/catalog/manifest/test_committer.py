@@ -201,21 +201,21 @@ def test_what_follows_is_done_once_for_all_who_were_let_in(
     manifest = _manifest(catalog)
     _declare(catalog, "lake", "t07")
     calls: list[list[str]] = []
-    told: dict[str, str] = {}
+    answers: dict[str, str] = {}
 
     def work(wanted: Sequence[tuple[str, Any]]) -> list[str]:
-        calls.append([wish for wish, _ in wanted])
-        return [f"{wish} is there" for wish, _ in wanted]
+        calls.append([argument for argument, _ in wanted])
+        return [f"{argument} is there" for argument, _ in wanted]
 
     def add(name: str) -> None:
-        told[name] = manifest.submit(_adding(manifest, name), Then(work, name)).answer
+        answers[name] = manifest.submit(_adding(manifest, name), Then(work, name)).answer
 
     names = [f"t{at:02}" for at in range(16)]
     outcomes = _at_once(*(partial(add, name) for name in names))
 
     assert [type(outcome) for outcome in outcomes if outcome] == [TableAlreadyExistsError]
-    assert told == {name: f"{name} is there" for name in names if name != "t07"}
-    assert sorted(name for call in calls for name in call) == sorted(told)
+    assert answers == {name: f"{name} is there" for name in names if name != "t07"}
+    assert sorted(name for call in calls for name in call) == sorted(answers)
     assert len(calls) < 15
 
 
@@ -251,14 +251,14 @@ def test_the_next_group_commits_while_the_last_is_finished(
         _declare(catalog, "lake", "two")
         others_done.set()
 
-    found: list[Any] = []
+    answers: list[Any] = []
     outcomes = _at_once(
-        lambda: found.append(manifest.submit(_adding(manifest, "one"), Then(work, "one")).answer),
+        lambda: answers.append(manifest.submit(_adding(manifest, "one"), Then(work, "one")).answer),
         follow,
     )
 
     assert outcomes == [None, None]
-    assert found == [True]
+    assert answers == [True]
 
 
 def test_an_interruption_of_what_follows_is_told_to_all(
@@ -305,7 +305,7 @@ def test_whose_turn_did_not_come_after_an_interruption_is_told_so(
     outcomes = _at_once(
         lambda: manifest.submit(Act(leading)),
         lambda: add("first", interrupted),
-        lambda: add("second", lambda wanted: [wish for wish, _ in wanted]),
+        lambda: add("second", lambda wanted: [argument for argument, _ in wanted]),
     )
 
     kinds = [type(outcome) for outcome in outcomes]

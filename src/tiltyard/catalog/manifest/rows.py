@@ -104,6 +104,11 @@ class Row:
         return VERSIONS in self.metadata
 
     @property
+    def has_version_rows(self) -> bool:
+        """Whether all versions of a table are rows."""
+        return self.is_table and self.metadata.get(VERSIONS) == MANAGED
+
+    @property
     def is_index(self) -> bool:
         """Whether a table's row only repeats what its directory `<name>.lance` and marker say."""
         is_v1 = self.location == names.table_directory(self.object_id)

@@ -30,6 +30,7 @@ from tiltyard.catalog.names import (
     RESERVED_PREFIX,
     TRASH,
     NamespaceId,
+    TableId,
     is_own_location,
     natural_owners,
     object_id,
@@ -208,6 +209,11 @@ class ManifestSnapshot:
             if at is not None:
                 return self._remember(fragment.row(at))
         return None
+
+    def has_version_rows(self, table: TableId) -> bool:
+        """Whether all versions of a table are rows."""
+        row = self.get(object_id(table))
+        return row is not None and row.has_version_rows
 
     def _remember(self, row: Row) -> Row:
         """A commit asks for the row of its table again and again."""
